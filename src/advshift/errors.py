@@ -1,0 +1,33 @@
+"""The errors that users meet: each message says what was expected, what came and what to do."""
+
+from __future__ import annotations
+
+__all__ = ["AdvshiftError", "InputError", "MissingDependencyError", "require"]
+
+import importlib
+from types import ModuleType
+
+
+class AdvshiftError(Exception):
+    """Base of every error that advshift raises on purpose."""
+
+
+class InputError(AdvshiftError, ValueError):
+    """The input does not fit; the message names the part, and what would."""
+
+
+class MissingDependencyError(AdvshiftError, ImportError):
+    """An optional dependency is not installed; the message holds the command that installs it."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional dependency: run  pip install 'advshift[{extra}]'")
+
+
+def require(module: str, feature: str, extra: str) -> ModuleType:
+    """Import an optional module, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and module.split(".")[0] == error.name.split(".")[0]:
+            raise MissingDependencyError(feature, extra) from None
+        raise

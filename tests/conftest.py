@@ -1,0 +1,26 @@
+"""Shape types are checked while the tests run."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+if not any(name.startswith("advshift.") for name in sys.modules):
+    install_import_hook("advshift", "beartype.beartype")
+
+settings.register_profile("gate", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("search", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
+
+
+@pytest.fixture(autouse=True)
+def _doctest_namespace(doctest_namespace: dict[str, object]) -> None:
+    import advshift
+    from advshift import sets
+
+    doctest_namespace["advshift"] = advshift
+    doctest_namespace.update({name: getattr(sets, name) for name in sets.__all__})
