@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 
-if not any(name.startswith("advshift.") for name in sys.modules):
+SHAPE_CHECKS = os.environ.get("ADVSHIFT_SHAPE_CHECKS", "1") != "0"
+collect_ignore = ["compiled"] if SHAPE_CHECKS else []
+if SHAPE_CHECKS and not any(name.startswith("advshift.") for name in sys.modules):
     install_import_hook("advshift", "beartype.beartype")
 
 settings.register_profile("gate", deadline=None, derandomize=True, max_examples=100)
@@ -24,3 +28,11 @@ def _doctest_namespace(doctest_namespace: dict[str, object]) -> None:
 
     doctest_namespace["advshift"] = advshift
     doctest_namespace.update({name: getattr(sets, name) for name in sets.__all__})
+
+
+@pytest.fixture
+def no_shape_checks() -> Iterator[None]:
+    """Turn the shape checks off: torch.compile cannot trace through them."""
+    jaxtyping_config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping_config.update("jaxtyping_disable", False)

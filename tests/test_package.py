@@ -37,6 +37,7 @@ LAYERS = {
     "experiments": 6,
     "integrations": 6,
     "cli": 7,
+    "testing": 3,
 }
 
 

@@ -10,10 +10,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from jaxtyping import Bool, Float
 
-__all__ = ["Array", "ArrayLike", "WorstCase"]
+__all__ = ["Array", "ArrayLike", "PerProblem", "PerProblemFlag", "WorstCase"]
 
 Array: TypeAlias = Any
 ArrayLike: TypeAlias = Any
+
+# A number or a flag per problem: the classes' axis is kept with length 1, but a single NumPy problem has scalars.
+PerProblem: TypeAlias = Float[Array, "*#batch 1"] | Float[Array, ""] | float
+PerProblemFlag: TypeAlias = Bool[Array, "*#batch 1"] | Bool[Array, ""]
 
 
 class WorstCase(NamedTuple):

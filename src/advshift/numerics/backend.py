@@ -101,15 +101,13 @@ def _as_tensors(device: Any, values: dict[str, ArrayLike]) -> tuple[Array, ...]:
     return tuple(tensor.to(dtype) for tensor in tensors)
 
 
-def as_like(value: ArrayLike, like: Array, name: str) -> Array:
-    """Bring one more value to the library, device and dtype of `like`."""
+def as_like(value: ArrayLike, like: Array) -> Array:
+    """Bring a number or an array to the library, device and dtype of `like`."""
     if is_torch(like):
         import torch
 
-        if not isinstance(value, (int, float, torch.Tensor)):
-            value = _as_numpy(name, value)
         return torch.as_tensor(value, dtype=like.dtype, device=like.device)
-    return _as_numpy(name, value.detach().cpu() if is_torch(value) else value).astype(like.dtype, copy=False)
+    return as_numpy(value).astype(like.dtype, copy=False)
 
 
 def as_numpy(value: ArrayLike) -> Any:

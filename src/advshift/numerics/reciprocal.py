@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from advshift.numerics.backend import choose, dot, epsilon, namespace
 from advshift.numerics.roots import Evaluation, RootState, arithmetic_middle, find_root
-from advshift.types import Array
+from advshift.types import Array, PerProblem, PerProblemFlag
 
 __all__ = ["ReciprocalFamily", "ReciprocalSolution", "reciprocal_to_divergence", "reciprocal_to_mean"]
 
@@ -21,21 +21,21 @@ __all__ = ["ReciprocalFamily", "ReciprocalSolution", "reciprocal_to_divergence",
 class ReciprocalSolution(NamedTuple):
     """`log δ`, the distribution and divergence that it gives, `Σ p/(1 + d/δ)`, and whether the iteration converged."""
 
-    log_offset: Float[Array, "*batch 1"]
+    log_offset: PerProblem
     distribution: Float[Array, "*batch classes"]
-    divergence: Float[Array, "*batch 1"]
-    normaliser: Float[Array, "*batch 1"]
-    converged: Bool[Array, "*batch 1"]
+    divergence: PerProblem
+    normaliser: PerProblem
+    converged: PerProblemFlag
 
 
 class Reciprocal(NamedTuple):
     """The weights `1/(1 + d/δ)`, their mean and variance under the reference, and the divergence that they make."""
 
     weights: Float[Array, "*batch classes"]
-    mean: Float[Array, "*batch 1"]
-    variance: Float[Array, "*batch 1"]
-    divergence: Float[Array, "*batch 1"]
-    rounding: Float[Array, "*batch 1"]
+    mean: PerProblem
+    variance: PerProblem
+    divergence: PerProblem
+    rounding: PerProblem
 
 
 class ReciprocalFamily:
@@ -47,7 +47,7 @@ class ReciprocalFamily:
         self.mean = dot(reference, scaled)
         self.variance = dot(reference, (scaled - self.mean) ** 2)
 
-    def at(self, steepness: Float[Array, "*#batch 1"]) -> Reciprocal:
+    def at(self, steepness: PerProblem) -> Reciprocal:
         """The weights for `steepness = -log δ`."""
         xp = namespace(self.scaled)
         height = self.log_distance + steepness
@@ -69,7 +69,7 @@ class ReciprocalFamily:
 
 
 def reciprocal_to_divergence(
-    family: ReciprocalFamily, radius: Float[Array, "*#batch 1"], *, steps: int | None = None
+    family: ReciprocalFamily, radius: PerProblem, *, steps: int | None = None
 ) -> ReciprocalSolution:
     """Find the weights whose divergence is `radius`, which must be positive and finite."""
     xp = namespace(family.scaled)
@@ -88,12 +88,12 @@ def reciprocal_to_divergence(
         converged = (xp.abs(here.divergence - radius) <= tolerance + here.rounding) | (family.variance <= 0)
         return Evaluation(height(here.divergence) - goal, slope, converged, here)
 
-    guess = 0.5 * xp.log(2.0 * radius / (family.variance + smallest))
+    guess = 0.5 * (xp.log(2.0 * radius) - xp.log(family.variance + smallest))
     found = find_root(evaluate, guess, low=-float("inf"), middle=arithmetic_middle, steps=steps)
     return family.solution(found)
 
 
-def reciprocal_to_mean(family: ReciprocalFamily, target: Float[Array, "*#batch 1"]) -> ReciprocalSolution:
+def reciprocal_to_mean(family: ReciprocalFamily, target: PerProblem) -> ReciprocalSolution:
     """Find the weights under which the scaled risks have mean `target`, strictly between the reference's mean and 0."""
     xp = namespace(family.scaled)
     goal = -xp.log(-target) + xp.log(target - family.mean)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Shaped
 
 from advshift.numerics.backend import choose, namespace
-from advshift.types import Array
+from advshift.types import Array, PerProblem, PerProblemFlag
 
 __all__ = ["Evaluation", "RootState", "arithmetic_middle", "find_root", "geometric_middle", "root_step", "start"]
 
@@ -28,18 +28,18 @@ class Evaluation(NamedTuple):
     enough, and `result` is what the caller wants of the final point.
     """
 
-    residual: Float[Array, "*batch 1"]
-    slope: Float[Array, "*batch 1"]
-    converged: Bool[Array, "*batch 1"]
+    residual: PerProblem
+    slope: PerProblem
+    converged: PerProblemFlag
     result: tuple[Shaped[Array, "..."], ...]
 
 
 class RootState(NamedTuple):
     """A point of the search, its evaluation, and the bracket that the search has proved so far."""
 
-    point: Float[Array, "*batch 1"]
-    low: Float[Array, "*batch 1"]
-    high: Float[Array, "*batch 1"]
+    point: PerProblem
+    low: PerProblem
+    high: PerProblem
     evaluation: Evaluation
     steps: int
 

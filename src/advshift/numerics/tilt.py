@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from advshift.numerics.backend import choose, dot, epsilon, is_torch, namespace, total
 from advshift.numerics.roots import Evaluation, RootState, find_root
-from advshift.types import Array
+from advshift.types import Array, PerProblem, PerProblemFlag
 
 __all__ = ["Tilt", "TiltFamily", "TiltSolution", "tilt_to_divergence", "tilt_to_mean"]
 
@@ -25,19 +25,19 @@ BLOCK = 1 << 15  # classes that are summed at once, so that a million of them st
 class Tilt(NamedTuple):
     """The mass of `p·exp(s·e)`, the moments of the tilted distribution, and its divergence from the reference."""
 
-    mass: Float[Array, "*batch 1"]
-    mean: Float[Array, "*batch 1"]
-    variance: Float[Array, "*batch 1"]
-    divergence: Float[Array, "*batch 1"]
+    mass: PerProblem
+    mean: PerProblem
+    variance: PerProblem
+    divergence: PerProblem
 
 
 class TiltSolution(NamedTuple):
     """The rate that was found, the distribution and divergence that it gives, and whether the iteration converged."""
 
-    rate: Float[Array, "*batch 1"]
+    rate: PerProblem
     distribution: Float[Array, "*batch classes"]
-    divergence: Float[Array, "*batch 1"]
-    converged: Bool[Array, "*batch 1"]
+    divergence: PerProblem
+    converged: PerProblemFlag
 
 
 class TiltFamily:
@@ -48,7 +48,7 @@ class TiltFamily:
         self.mean = dot(reference, scaled)
         self.variance = dot(reference, (scaled - self.mean) ** 2)
 
-    def at(self, rate: Float[Array, "*#batch 1"]) -> Tilt:
+    def at(self, rate: PerProblem) -> Tilt:
         """Tilt by `exp(rate·scaled)`."""
         xp = namespace(self.scaled)
         mass, first, second = self._sums(rate)
@@ -80,8 +80,8 @@ def _moments(scaled: Array, reference: Array, rate: Array) -> tuple[Array, Array
 
 def tilt_to_divergence(
     family: TiltFamily,
-    radius: Float[Array, "*#batch 1"],
-    limit: Float[Array, "*#batch 1"],
+    radius: PerProblem,
+    limit: PerProblem,
     *,
     steps: int | None = None,
 ) -> TiltSolution:
@@ -107,11 +107,11 @@ def tilt_to_divergence(
         return Evaluation(reached - goal, slope, converged, here)
 
     smallest = xp.finfo(family.scaled.dtype).smallest_normal
-    rate = xp.sqrt(2.0 * radius / (family.variance + smallest))
+    rate = xp.sqrt(2.0 * radius) / xp.sqrt(family.variance + smallest)
     return family.solution(find_root(evaluate, rate, steps=steps))
 
 
-def tilt_to_mean(family: TiltFamily, target: Float[Array, "*#batch 1"]) -> TiltSolution:
+def tilt_to_mean(family: TiltFamily, target: PerProblem) -> TiltSolution:
     """Find the tilt under which the scaled risks have mean `target`, between the reference's mean and 0."""
     xp = namespace(family.scaled)
     goal = xp.log(-target)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from advshift.numerics.backend import choose, dot, namespace, total
 from advshift.numerics.filling import descending
-from advshift.types import Array
+from advshift.types import Array, PerProblem
 
 __all__ = ["divergence_of", "truncate_to_divergence", "truncate_to_mean"]
 
@@ -19,8 +19,8 @@ __all__ = ["divergence_of", "truncate_to_divergence", "truncate_to_mean"]
 def truncate_to_divergence(
     scaled: Float[Array, "*#batch classes"],
     reference: Float[Array, "*#batch classes"],
-    radius: Float[Array, "*#batch 1"],
-) -> Float[Array, "*batch 1"]:
+    radius: PerProblem,
+) -> PerProblem:
     """Find the threshold `η` whose weights have divergence `radius`, below that of the classes of largest risk."""
     xp = namespace(scaled)
     risks, first, second = _excesses(scaled, reference)
@@ -36,8 +36,8 @@ def truncate_to_divergence(
 def truncate_to_mean(
     scaled: Float[Array, "*#batch classes"],
     reference: Float[Array, "*#batch classes"],
-    target: Float[Array, "*#batch 1"],
-) -> Float[Array, "*batch 1"]:
+    target: PerProblem,
+) -> PerProblem:
     """Find the threshold `η` under whose weights the mean risk is `target`, between the reference's mean and 0."""
     risks, first, second = _excesses(scaled, reference)
     kept = _at_least(scaled, risks, second > (target - risks) * first)
@@ -47,9 +47,7 @@ def truncate_to_mean(
     return target - dot(weights, distance * distance) / choose(lower > 0, lower, 1.0)
 
 
-def divergence_of(
-    reference: Float[Array, "*#batch classes"], weights: Float[Array, "*#batch classes"]
-) -> Float[Array, "*batch 1"]:
+def divergence_of(reference: Float[Array, "*#batch classes"], weights: Float[Array, "*#batch classes"]) -> PerProblem:
     """The divergence `½ Σ (π-p)²/p` of `π ∝ p·weights` from `p`."""
     ratio = weights / dot(reference, weights)
     return 0.5 * dot(reference, (ratio - 1.0) ** 2)
@@ -60,10 +58,10 @@ def _excesses(scaled: Array, reference: Array) -> tuple[Array, Array, Array]:
     xp = namespace(scaled)
     risks, masses = descending(scaled, reference)
     gaps = xp.concat([xp.zeros_like(risks[..., :1]), risks[..., :-1] - risks[..., 1:]], axis=-1)
-    above = xp.cumulative_sum(masses, axis=-1) - masses
-    first = xp.cumulative_sum(above * gaps, axis=-1)
+    above = masses.cumsum(-1) - masses
+    first = (above * gaps).cumsum(-1)
     before = xp.concat([xp.zeros_like(risks[..., :1]), first[..., :-1]], axis=-1)
-    second = xp.cumulative_sum(2.0 * gaps * before + gaps * gaps * above, axis=-1)
+    second = (2.0 * gaps * before + gaps * gaps * above).cumsum(-1)
     return risks, first, second
 
 

@@ -29,7 +29,7 @@ from advshift.numerics.backend import (
     to_host,
     total,
 )
-from advshift.types import Array, ArrayLike, WorstCase
+from advshift.types import Array, ArrayLike, PerProblem, PerProblemFlag, WorstCase
 
 __all__ = ["Ball", "Problem", "Solution", "Support", "UncertaintySet"]
 
@@ -49,22 +49,19 @@ class Problem(NamedTuple):
     reference: Float[Array, "*#batch classes"]
     allowed: Bool[Array, "*#batch classes"]
 
-    @property
     def top(self) -> Bool[Array, "*#batch classes"]:
         """The classes of largest risk."""
         return self.allowed & (self.scaled == 0)
 
-    @property
-    def top_mass(self) -> Float[Array, "*#batch 1"]:
+    def top_mass(self) -> PerProblem:
         """The reference's mass on the classes of largest risk."""
-        return total(namespace(self.scaled).where(self.top, self.reference, 0.0))
+        return total(namespace(self.scaled).where(self.top(), self.reference, 0.0))
 
-    @property
     def concentrated(self) -> Float[Array, "*#batch classes"]:
         """The reference restricted to the classes of largest risk; uniform on them if it has no mass there."""
         xp = namespace(self.scaled)
-        top = xp.astype(self.top, self.scaled.dtype)
-        share = choose(self.top_mass > 0, self.reference * top, top)
+        top = xp.astype(self.top(), self.scaled.dtype)
+        share = choose(self.top_mass() > 0, self.reference * top, top)
         return share / total(share)
 
 
@@ -75,8 +72,8 @@ class Solution(NamedTuple):
     """
 
     distribution: Float[Array, "*batch classes"]
-    multiplier: Float[Array, "*#batch 1"] | None
-    converged: Bool[Array, "*#batch 1"] | None
+    multiplier: PerProblem | None
+    converged: PerProblemFlag | None
 
 
 class UncertaintySet(ABC):
@@ -108,7 +105,10 @@ class UncertaintySet(ABC):
         return self.lifts and self.support == "all"
 
     def __repr__(self) -> str:
-        values = [f"{name}={value!r}" for name, value in self.parameters.items()]
+        plain = {
+            key: value.item() if isinstance(value, np.generic) else value for key, value in self.parameters.items()
+        }
+        values = [f"{name}={value!r}" for name, value in plain.items()]
         if self.support != "reference":
             values.append(f"support={self.support!r}")
         return f"{type(self).__name__}({', '.join(values)})"
@@ -161,9 +161,9 @@ class UncertaintySet(ABC):
             risks, reference and target are broadcast as in `worst_case`.
         """
         risks, reference = as_floating(risks=risks, reference=reference)
-        goal = as_like(target, risks, "target")[..., None]
-        if bool(namespace(goal).any(namespace(goal).isnan(goal))):
-            raise InputError("the target must be a number; got nan")
+        if not bool(np.all(as_numpy(target) == as_numpy(target))):
+            raise InputError(f"the target must be a number, or an array of them; got {target!r}")
+        goal = as_like(target, risks)[..., None]
         return self._run(self._breaking_point, (risks, reference, goal))[0]
 
     def _run(
@@ -174,10 +174,10 @@ class UncertaintySet(ABC):
     ) -> tuple[Array, ...]:
         """Check the operands and apply a function to them in chunks, on the host through NumPy."""
         like = operands[0]
-        operands = self._checked(*[to_host(array) for array in operands])
-        if check is not None:
-            check(operands[1], operands[2:])
         with np.errstate(all="ignore"):
+            operands = self._checked(*[to_host(array) for array in operands])
+            if check is not None:
+                check(operands[1], operands[2:])
             results = _in_chunks(function, operands)
         return tuple(from_host(array, like) for array in results)
 
@@ -191,9 +191,6 @@ class UncertaintySet(ABC):
                 f"got shapes {shapes[0]} and {shapes[1]}"
             )
         check_distribution(reference, "the reference")
-        relevant = risks if self._everywhere else choose(reference > 0, risks, xp.min(risks[reference > 0]))
-        if not bool(xp.isfinite(xp.max(relevant) - xp.min(relevant))):
-            raise InputError(_fault_of_risks(relevant))
         leading = [tuple(array.shape[:-1]) for array in (risks, reference, *operands)]
         try:
             np.broadcast_shapes(*leading)
@@ -202,6 +199,10 @@ class UncertaintySet(ABC):
                 f"the leading axes of risks {leading[0]}, reference {leading[1]} and radius or target {leading[2:]} "
                 "do not broadcast; to try every radius on every row of risks give radius[:, None]"
             ) from None
+        allowed = reference >= 0 if self._everywhere else reference > 0
+        spread = highest(choose(allowed, risks, -float("inf"))) - lowest(choose(allowed, risks, float("inf")))
+        if not bool(xp.all(xp.isfinite(spread))):
+            raise InputError(_fault_of_risks(risks, allowed))
         return (risks, reference / total(reference), *operands)
 
     def _worst_case(self, risks: Array, reference: Array, *operands: Array, steps: int | None = None) -> WorstCase:
@@ -235,7 +236,7 @@ class UncertaintySet(ABC):
 
     def _at_rest(self, problem: Problem) -> Array:
         """The radius at which the set holds its centre alone."""
-        return 0.0 * problem.top_mass + self._unmoved
+        return 0.0 * problem.top_mass() + self._unmoved
 
     @abstractmethod
     def _operands(self, like: Array) -> tuple[Array, ...]:
@@ -266,7 +267,7 @@ class Ball(UncertaintySet):
         self.radius = radius
 
     def _operands(self, like: Array) -> tuple[Array, ...]:
-        return (as_like(self.radius, like, "radius")[..., None],)
+        return (as_like(self.radius, like)[..., None],)
 
 
 def _scale(risks: Array, reference: Array, *, everywhere: bool) -> tuple[Problem, Array, Array]:
@@ -282,12 +283,13 @@ def _scale(risks: Array, reference: Array, *, everywhere: bool) -> tuple[Problem
     return Problem(choose(allowed, scaled, -1.0), reference, allowed), largest, spread
 
 
-def _fault_of_risks(risks: Array) -> str:
+def _fault_of_risks(risks: Array, allowed: Array) -> str:
     xp = namespace(risks)
-    if bool(xp.all(xp.isfinite(risks))):
+    unknown = allowed & ~xp.isfinite(risks)
+    bad = int(xp.sum(xp.astype(unknown, xp.int64)))
+    if bad == 0:
         return f"the risks span more than a {risks.dtype} can hold; divide them by a constant first"
-    bad = int(xp.sum(xp.astype(~xp.isfinite(risks), xp.int64)))
-    return f"the risks must be finite for every class that may carry mass; {bad} of {prod(risks.shape)} are not"
+    return f"the risks must be finite for every class that may carry mass; {bad} of {prod(unknown.shape)} are not"
 
 
 def _in_chunks(function: Callable[..., Sequence[Array]], operands: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -45,7 +45,7 @@ class Box(UncertaintySet):
         self.lower, self.upper = lower, upper
 
     def _operands(self, like: Array) -> tuple[Array, ...]:
-        bounds = (as_like(self.lower, like, "lower"), as_like(self.upper, like, "upper"))
+        bounds = (as_like(self.lower, like), as_like(self.upper, like))
         return tuple(bound if bound.ndim else bound[..., None] for bound in bounds)
 
     def _check(self, reference: Array, operands: tuple[Array, ...]) -> None:

@@ -26,7 +26,7 @@ class ChiSquareBall(Ball):
     def _solve(self, problem: Problem, operands: tuple[Array, ...], steps: int | None) -> Solution:
         (radius,) = operands
         xp = namespace(problem.scaled)
-        limit = 0.5 * (1.0 / problem.top_mass - 1.0)
+        limit = 0.5 * (1.0 / problem.top_mass() - 1.0)
         slack = radius >= limit - 4.0 * epsilon(problem.scaled)
         inside = choose(slack, 0.5 * limit, radius)
         threshold = truncate_to_divergence(problem.scaled, problem.reference, inside)
@@ -34,13 +34,13 @@ class ChiSquareBall(Ball):
         distribution = problem.reference * weights / dot(problem.reference, weights)
         steepness = xp.sqrt(dot(problem.reference, weights * weights) / (1.0 + 2.0 * inside))
         multiplier = choose(radius > 0, steepness, float("inf"))
-        distribution = choose(slack, problem.concentrated, distribution)
+        distribution = choose(slack, problem.concentrated(), distribution)
         return Solution(distribution, choose(slack, 0.0, multiplier), None)
 
     def _break(self, problem: Problem, target: Array) -> Array:
         threshold = truncate_to_mean(problem.scaled, problem.reference, choose(target < 0, target, -0.5))
         divergence = divergence_of(problem.reference, _above(problem.scaled, threshold))
-        return choose(target < 0, divergence, 0.5 * (1.0 / problem.top_mass - 1.0))
+        return choose(target < 0, divergence, 0.5 * (1.0 / problem.top_mass() - 1.0))
 
 
 def _above(scaled: Array, threshold: Array) -> Array:

@@ -52,7 +52,7 @@ class FrequencyCap(UncertaintySet):
         self.per_class = values.shape[-1:] not in ((), (1,))
 
     def _operands(self, like: Array) -> tuple[Array, ...]:
-        ratio = as_like(self.ratio, like, "ratio")
+        ratio = as_like(self.ratio, like)
         return (ratio if ratio.ndim else ratio[..., None],)
 
     def _check(self, reference: Array, operands: tuple[Array, ...]) -> None:
@@ -78,15 +78,15 @@ class FrequencyCap(UncertaintySet):
     def _break(self, problem: Problem, target: Array) -> Array:
         if self.per_class:
             raise InputError("a cap per class has no single ratio to vary; use FrequencyCap with one ratio")
-        return smallest_ratio(problem.scaled, problem.reference, problem.top_mass, target)
+        return smallest_ratio(problem.scaled, problem.reference, problem.top_mass(), target)
 
 
 def smallest_ratio(scaled: Array, reference: Array, top_mass: Array, target: Array) -> Array:
     """The smallest cap `k` on `π/p` under which the mean of the scaled risks reaches `target`."""
     xp = namespace(scaled)
     risks, masses = descending(scaled, reference)
-    mass = xp.cumulative_sum(masses, axis=-1)
-    mean = xp.cumulative_sum(masses * risks, axis=-1) / choose(mass > 0, mass, 1.0)
+    mass = masses.cumsum(-1)
+    mean = (masses * risks).cumsum(-1) / choose(mass > 0, mass, 1.0)
     threshold = first_where((mean <= target) & (mass > 0), risks)
     above = dot(reference, choose(scaled > threshold, scaled - threshold, 0.0))
     inside = (target - threshold) / choose(above > 0, above, 1.0)

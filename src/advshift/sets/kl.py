@@ -28,15 +28,15 @@ class KLBall(Ball):
     def _solve(self, problem: Problem, operands: tuple[Array, ...], steps: int | None) -> Solution:
         (radius,) = operands
         xp = namespace(problem.scaled)
-        limit = -xp.log(problem.top_mass)
+        limit = -xp.log(problem.top_mass())
         slack = radius >= limit - 4.0 * epsilon(problem.scaled)
         inside = choose(slack, 0.5 * xp.abs(limit), radius)
         found = tilt_to_divergence(TiltFamily(problem.scaled, problem.reference), inside, limit, steps=steps)
-        distribution = choose(slack, problem.concentrated, found.distribution)
+        distribution = choose(slack, problem.concentrated(), found.distribution)
         return Solution(distribution, choose(slack, 0.0, 1.0 / found.rate), found.converged | slack)
 
     def _break(self, problem: Problem, target: Array) -> Array:
         xp = namespace(problem.scaled)
         inside = choose(target < 0, target, -0.5)
         divergence = tilt_to_mean(TiltFamily(problem.scaled, problem.reference), inside).divergence
-        return choose(target < 0, divergence, -xp.log(problem.top_mass))
+        return choose(target < 0, divergence, -xp.log(problem.top_mass()))

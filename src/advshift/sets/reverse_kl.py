@@ -36,9 +36,9 @@ class ReverseKLBall(Ball):
         lifted = moved & (own_largest + offset < 0)
         price = xp.exp(_mean_log_distance(problem) - choose(moved, radius, 0.0))
         spared = problem.reference * price / choose(problem.scaled < 0, -problem.scaled, 1.0)
-        spared = spared + (1.0 - total(spared)) * problem.concentrated
+        spared = spared + (1.0 - total(spared)) * problem.concentrated()
         distribution = choose(lifted, spared, choose(moved, found.distribution, problem.reference))
-        distribution = choose(radius < float("inf"), distribution, problem.concentrated)
+        distribution = choose(radius < float("inf"), distribution, problem.concentrated())
         multiplier = choose(lifted, price, offset / found.normaliser)
         multiplier = choose(moved & ~_flat(family), multiplier, choose(lifted, price, 0.0))
         at_rest = choose(_flat(family) & (own_largest == 0), 0.0, float("inf"))

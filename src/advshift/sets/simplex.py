@@ -25,4 +25,4 @@ class Simplex(UncertaintySet):
         return ()
 
     def _solve(self, problem: Problem, operands: tuple[Array, ...], steps: int | None) -> Solution:
-        return Solution(problem.concentrated, None, None)
+        return Solution(problem.concentrated(), None, None)

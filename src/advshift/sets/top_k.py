@@ -43,7 +43,7 @@ class TopK(UncertaintySet):
         self.k = k
 
     def _operands(self, like: Array) -> tuple[Array, ...]:
-        return (as_like(self.k, like, "k")[..., None],)
+        return (as_like(self.k, like)[..., None],)
 
     def _check(self, reference: Array, operands: tuple[Array, ...]) -> None:
         (k,) = operands
@@ -72,5 +72,5 @@ class TopK(UncertaintySet):
 
     def _break(self, problem: Problem, target: Array) -> Array:
         uniform = self._centre(problem)
-        top_mass = total(choose(problem.top, uniform, 0.0))
+        top_mass = total(choose(problem.top(), uniform, 0.0))
         return self._at_rest(problem) / smallest_ratio(problem.scaled, uniform, top_mass, target)

@@ -26,12 +26,12 @@ class TotalVariationBall(Ball):
 
     def _solve(self, problem: Problem, operands: tuple[Array, ...], steps: int | None) -> Solution:
         (radius,) = operands
-        limit = 1.0 - problem.top_mass
+        limit = 1.0 - problem.top_mass()
         slack = radius >= limit
         moved = choose(slack, limit, radius)
         kept = fill(problem.scaled, problem.reference, 1.0 - moved)
-        distribution = kept.amounts + (1.0 - total(kept.amounts)) * problem.concentrated
-        distribution = choose(slack, problem.concentrated, distribution)
+        distribution = kept.amounts + (1.0 - total(kept.amounts)) * problem.concentrated()
+        distribution = choose(slack, problem.concentrated(), distribution)
         return Solution(distribution, choose(slack, 0.0, -kept.threshold), None)
 
     def _break(self, problem: Problem, target: Array) -> Array:

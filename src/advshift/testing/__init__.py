@@ -1,0 +1,1 @@
+"""Small solved problems and independent solvers, shared by the tests, the docs and the benchmarks."""

@@ -1,0 +1,21 @@
+"""The tests of compiled code, in a process of their own: torch.compile cannot trace through the shape checks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_compiled_code() -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", Path(__file__).parent / "compiled"],
+        env=environment | {"ADVSHIFT_SHAPE_CHECKS": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
