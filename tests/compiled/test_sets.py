@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
 from strategies import NAMES, Case, make
 
 RNG = np.random.default_rng(0)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import BALLS, NAMES, Case, cases, make
 
 from advshift.sets import (
     SETS,
@@ -22,7 +21,6 @@ from advshift.sets import (
     TotalVariationBall,
     UncertaintySet,
 )
-from strategies import BALLS, NAMES, Case, cases, make
 
 RNG = np.random.default_rng(0)
 RISKS = RNG.beta(1.5, 4, (5, 20))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import NAMES, Case, cases, make, violation
 
 from advshift.sets import ChiSquareBall, KLBall, ReverseKLBall, UncertaintySet
 from advshift.testing.oracle import worst_case_by_solver
-from strategies import NAMES, Case, cases, make, violation
 
 VALUE = CONSTRAINT = 1e-9
 

@@ -50,7 +50,7 @@ def fill(
     The amount must not exceed the capacities' sum; classes without capacity do not count for the threshold.
     """
     ordered, capacities = descending(key, capacity)
-    xp = namespace(key)
+    namespace(key)
     filled = capacities.cumsum(-1)
     enough = (filled >= amount - 4.0 * epsilon(key)) & (capacities > 0)
     threshold = first_where(enough, ordered)

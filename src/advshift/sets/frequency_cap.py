@@ -83,7 +83,7 @@ class FrequencyCap(UncertaintySet):
 
 def smallest_ratio(scaled: Array, reference: Array, top_mass: Array, target: Array) -> Array:
     """The smallest cap `k` on `π/p` under which the mean of the scaled risks reaches `target`."""
-    xp = namespace(scaled)
+    namespace(scaled)
     risks, masses = descending(scaled, reference)
     mass = masses.cumsum(-1)
     mean = (masses * risks).cumsum(-1) / choose(mass > 0, mass, 1.0)
