@@ -8,6 +8,7 @@ well and make an iteration on a thousand classes three times as fast.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "as_scalar",
     "check_distribution",
     "choose",
+    "choose_rarely",
     "dot",
     "epsilon",
     "from_host",
@@ -33,9 +35,12 @@ __all__ = [
     "is_torch",
     "lowest",
     "namespace",
+    "overwrite_with_exp",
+    "restrict",
     "squeeze",
     "to_host",
     "total",
+    "total_where",
 ]
 
 
@@ -160,6 +165,32 @@ def choose(condition: Any, first: Any, second: Any) -> Any:
         chosen, other = (first, second) if condition else (second, first)
         return other.dtype.type(chosen) if type(chosen) is float and isinstance(other, np.generic) else chosen
     return namespace(condition).where(condition, first, second)
+
+
+def choose_rarely(condition: Any, first: Callable[[], Any], second: Any) -> Any:
+    """As `choose`, for a first choice that costs something and is seldom wanted: NumPy makes it only when it is."""
+    if isinstance(condition, (np.bool_, np.ndarray)) and not condition.any():
+        return second
+    return choose(condition, first(), second)
+
+
+def restrict(array: Float[Array, "*#batch classes"], allowed: Any, other: float) -> Float[Array, "*#batch classes"]:
+    """The array where `allowed`, else `other`; on NumPy the array itself, uncopied, where everything is allowed."""
+    if isinstance(allowed, np.ndarray) and allowed.all():
+        return array
+    return choose(allowed, array, other)
+
+
+def overwrite_with_exp(array: Array) -> Array:
+    """`exp` of a temporary that nobody else holds: NumPy writes it in place."""
+    return np.exp(array, out=array) if type(array) is np.ndarray else namespace(array).exp(array)
+
+
+def total_where(mask: Array, array: Float[Array, "*#batch classes"]) -> Array:
+    """Sum over the last axis of what the mask marks."""
+    if isinstance(array, np.ndarray) and array.ndim == mask.ndim == 1:
+        return array[mask].sum()
+    return total(choose(mask, array, 0.0))
 
 
 def dot(first: Float[Array, "*#batch classes"], second: Float[Array, "*#batch classes"]) -> Array:

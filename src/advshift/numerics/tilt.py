@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from jaxtyping import Float
 
-from advshift.numerics.backend import choose, dot, epsilon, is_torch, namespace, total
+from advshift.numerics.backend import choose, dot, epsilon, is_torch, namespace, overwrite_with_exp, total
 from advshift.numerics.roots import Evaluation, RootState, find_root
 from advshift.types import Array, PerProblem, PerProblemFlag
 
 __all__ = ["Tilt", "TiltFamily", "TiltSolution", "tilt_to_divergence", "tilt_to_mean"]
 
 
-BLOCK = 1 << 15  # classes that are summed at once, so that a million of them stream through the cache
+BLOCK = 1 << 13  # classes that are summed at once, so that a million of them stream through the cache
 
 
 class Tilt(NamedTuple):
@@ -45,8 +45,9 @@ class TiltFamily:
 
     def __init__(self, scaled: Float[Array, "*#batch classes"], reference: Float[Array, "*#batch classes"]) -> None:
         self.scaled, self.reference = scaled, reference
-        self.mean = dot(reference, scaled)
-        self.variance = dot(reference, (scaled - self.mean) ** 2)
+        first = reference * scaled
+        self.mean = total(first)
+        self.variance = abs(dot(first, scaled) - self.mean * self.mean)
 
     def at(self, rate: PerProblem) -> Tilt:
         """Tilt by `exp(rate·scaled)`."""
@@ -67,15 +68,15 @@ class TiltFamily:
     def solution(self, found: RootState) -> TiltSolution:
         """Turn the end of a search into a distribution."""
         tilt = Tilt(*found.evaluation.result)
-        weights = self.reference * namespace(self.scaled).exp(found.point * self.scaled)
-        return TiltSolution(found.point, weights / tilt.mass, tilt.divergence, found.evaluation.converged)
+        distribution = overwrite_with_exp(found.point * self.scaled) * (self.reference / tilt.mass)
+        return TiltSolution(found.point, distribution, tilt.divergence, found.evaluation.converged)
 
 
 def _moments(scaled: Array, reference: Array, rate: Array) -> tuple[Array, Array, Array]:
     """The sums over classes of the tilted weights times the powers 0, 1 and 2 of the scaled risks."""
-    weights = reference * namespace(scaled).exp(rate * scaled)
-    first = weights * scaled
-    return total(weights), total(first), dot(first, scaled)
+    factors = overwrite_with_exp(rate * scaled)
+    weights = factors * reference
+    return dot(factors, reference), dot(weights, scaled), dot(weights * scaled, scaled)
 
 
 def tilt_to_divergence(

@@ -25,9 +25,11 @@ from advshift.numerics.backend import (
     is_torch,
     lowest,
     namespace,
+    restrict,
     squeeze,
     to_host,
     total,
+    total_where,
 )
 from advshift.types import Array, ArrayLike, PerProblem, PerProblemFlag, WorstCase
 
@@ -55,7 +57,7 @@ class Problem(NamedTuple):
 
     def top_mass(self) -> PerProblem:
         """The reference's mass on the classes of largest risk."""
-        return total(namespace(self.scaled).where(self.top(), self.reference, 0.0))
+        return total_where(self.top(), self.reference)
 
     def concentrated(self) -> Float[Array, "*#batch classes"]:
         """The reference restricted to the classes of largest risk; uniform on them if it has no mass there."""
@@ -200,7 +202,7 @@ class UncertaintySet(ABC):
                 "do not broadcast; to try every radius on every row of risks give radius[:, None]"
             ) from None
         allowed = reference >= 0 if self._everywhere else reference > 0
-        spread = highest(choose(allowed, risks, -float("inf"))) - lowest(choose(allowed, risks, float("inf")))
+        spread = highest(restrict(risks, allowed, -float("inf"))) - lowest(restrict(risks, allowed, float("inf")))
         if not bool(xp.all(xp.isfinite(spread))):
             raise InputError(_fault_of_risks(risks, allowed))
         return (risks, reference / total(reference), *operands)
@@ -275,12 +277,12 @@ def _scale(risks: Array, reference: Array, *, everywhere: bool) -> tuple[Problem
     if is_torch(risks):
         risks, reference = risks.detach(), reference.detach()
     allowed = reference >= 0 if everywhere else reference > 0
-    largest = highest(choose(allowed, risks, -float("inf")))
-    smallest = lowest(choose(allowed, risks, float("inf")))
+    largest = highest(restrict(risks, allowed, -float("inf")))
+    smallest = lowest(restrict(risks, allowed, float("inf")))
     spread = largest - smallest
     varied = spread > 0
     scaled = (risks - smallest) / choose(varied, spread, 1.0) - choose(varied, spread / spread, 0.0)
-    return Problem(choose(allowed, scaled, -1.0), reference, allowed), largest, spread
+    return Problem(restrict(scaled, allowed, -1.0), reference, allowed), largest, spread
 
 
 def _fault_of_risks(risks: Array, allowed: Array) -> str:

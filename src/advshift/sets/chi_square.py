@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advshift.numerics.backend import choose, dot, epsilon, namespace
+from advshift.numerics.backend import choose, choose_rarely, dot, epsilon, namespace
 from advshift.numerics.truncation import divergence_of, truncate_to_divergence, truncate_to_mean
 from advshift.sets.base import Ball, Problem, Solution
 from advshift.types import Array
@@ -34,7 +34,7 @@ class ChiSquareBall(Ball):
         distribution = problem.reference * weights / dot(problem.reference, weights)
         steepness = xp.sqrt(dot(problem.reference, weights * weights) / (1.0 + 2.0 * inside))
         multiplier = choose(radius > 0, steepness, float("inf"))
-        distribution = choose(slack, problem.concentrated(), distribution)
+        distribution = choose_rarely(slack, problem.concentrated, distribution)
         return Solution(distribution, choose(slack, 0.0, multiplier), None)
 
     def _break(self, problem: Problem, target: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advshift.numerics.backend import choose, epsilon, namespace
+from advshift.numerics.backend import choose, choose_rarely, epsilon, namespace
 from advshift.numerics.tilt import TiltFamily, tilt_to_divergence, tilt_to_mean
 from advshift.sets.base import Ball, Problem, Solution
 from advshift.types import Array
@@ -32,7 +32,7 @@ class KLBall(Ball):
         slack = radius >= limit - 4.0 * epsilon(problem.scaled)
         inside = choose(slack, 0.5 * xp.abs(limit), radius)
         found = tilt_to_divergence(TiltFamily(problem.scaled, problem.reference), inside, limit, steps=steps)
-        distribution = choose(slack, problem.concentrated(), found.distribution)
+        distribution = choose_rarely(slack, problem.concentrated, found.distribution)
         return Solution(distribution, choose(slack, 0.0, 1.0 / found.rate), found.converged | slack)
 
     def _break(self, problem: Problem, target: Array) -> Array:

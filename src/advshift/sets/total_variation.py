@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advshift.numerics.backend import choose, dot, total
+from advshift.numerics.backend import choose, choose_rarely, dot, total
 from advshift.numerics.filling import fill
 from advshift.sets.base import Ball, Problem, Solution
 from advshift.types import Array
@@ -31,7 +31,7 @@ class TotalVariationBall(Ball):
         moved = choose(slack, limit, radius)
         kept = fill(problem.scaled, problem.reference, 1.0 - moved)
         distribution = kept.amounts + (1.0 - total(kept.amounts)) * problem.concentrated()
-        distribution = choose(slack, problem.concentrated(), distribution)
+        distribution = choose_rarely(slack, problem.concentrated, distribution)
         return Solution(distribution, choose(slack, 0.0, -kept.threshold), None)
 
     def _break(self, problem: Problem, target: Array) -> Array:
