@@ -18,6 +18,7 @@ HEAVY = ("torch", "matplotlib", "scipy.optimize", "sklearn", "duckdb", "pandas")
 # A module may import from layers of a smaller number, and from its own package.
 LAYERS = {
     "errors": 0,
+    "files": 0,
     "registry": 0,
     "types": 0,
     "numerics": 1,
