@@ -1,0 +1,79 @@
+"""The classes: how their risks are spread, and whether rare classes fare worse."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from advshift.audit.record import AuditRecord, ModelRecord
+from advshift.report.selection import titles
+from advshift.report.style import Theme, caption, dots, finish, percent_axis, series
+from advshift.report.words import Words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_frequency", "draw_risks", "has_frequencies", "known_risks"]
+
+
+def known_risks(model: ModelRecord) -> np.ndarray:
+    """The risks of the classes for which one is known."""
+    return np.array([entry.risk for entry in model.classes if entry.risk is not None and math.isfinite(entry.risk)])
+
+
+def draw_risks(axes: Axes, record: AuditRecord, theme: Theme) -> None:
+    """Draw how many classes have which risk, and each model's average as a vertical line."""
+    pooled = np.concatenate([known_risks(model) for model in record.models])
+    words = Words(record)
+    edges = _edges(pooled, share=words.share)
+    for number, (model, title) in enumerate(zip(record.models, titles(record), strict=True)):
+        look = series(theme, number)
+        counts, _ = np.histogram(known_risks(model), edges)
+        axes.stairs(counts, edges, color=look.colour, linestyle=look.line, linewidth=1.8, label=caption(title))
+        axes.stairs(counts, edges, color=look.colour, alpha=0.12, fill=True)
+        if model.average is not None:
+            axes.axvline(model.average, color=look.colour, linestyle=look.line, linewidth=1.0)
+    axes.set_ylim(bottom=0)
+    axes.locator_params(axis="y", integer=True)
+    if words.share:
+        percent_axis(axes.xaxis)
+    finish(axes, theme, x=f"{caption(words.metric)} of a class", y="number of classes")
+
+
+def _edges(values: np.ndarray, *, share: bool) -> np.ndarray:
+    """Equal bins over what occurs: more of them for more classes, with round edges for shares."""
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    bins = int(np.clip(2.0 * len(values) ** 0.4, 8, 40))
+    if not share:
+        return np.linspace(low, high if high > low else low + 1.0, bins + 1)
+    width = next((width for width in (0.002, 0.005, 0.01, 0.02, 0.025, 0.05) if (high - low) / width <= bins), 0.1)
+    first, last = math.floor(low / width), max(math.ceil(high / width), math.floor(low / width) + 1)
+    return width * np.arange(first, last + 1)
+
+
+def has_frequencies(record: AuditRecord) -> bool:
+    """Whether the classes' shares differ, so that a picture of risk against them says something."""
+    shares = [share for share in record.reference.distribution if share > 0]
+    return len(shares) > 1 and max(shares) > 1.001 * min(shares)
+
+
+def draw_frequency(axes: Axes, record: AuditRecord, number: int, theme: Theme) -> None:
+    """Draw each class of one model as a dot: its share of the reference, and its risk."""
+    model = record.models[number]
+    pairs = [
+        (entry.reference_share, entry.risk)
+        for entry in model.classes
+        if entry.risk is not None and math.isfinite(entry.risk) and entry.reference_share > 0
+    ]
+    points = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    size = 6.0 if len(points) <= 30 else 4.5 if len(points) <= 300 else 3.0
+    dots(axes, points, colour=series(theme, number).colour, size=size)
+    words = Words(record)
+    if len(points) and points[:, 0].max() > 8 * points[:, 0].min():
+        axes.set_xscale("log")
+    percent_axis(axes.xaxis)
+    if words.share:
+        percent_axis(axes.yaxis)
+    finish(axes, theme, x="share of the reference mix", y=f"{caption(words.metric)} of the class")

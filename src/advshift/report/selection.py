@@ -1,0 +1,151 @@
+"""What of a record is shown: which radii, which classes, in which order. Nothing is estimated here."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from advshift.audit.record import AuditRecord, ClassRecord, ComparisonRecord, CurvePoint, ModelRecord
+
+__all__ = [
+    "Gain",
+    "comparison_at",
+    "estimate",
+    "first_to_fix",
+    "gains",
+    "headline",
+    "is_share",
+    "readable",
+    "three_mixes",
+    "titles",
+    "unmoved",
+    "worst_classes",
+]
+
+EVERYDAY_RATIOS = (1.5, 2.0, 5.0)  # how many times as frequent the most favoured class is in the three mixes shown
+SHARES = ("error", "accuracy", "recall", "rate")
+
+
+class Gain(NamedTuple):
+    """One class in a worst mix: its shares, how many times as frequent it is, and what it adds to the risk."""
+
+    label: str
+    before: float
+    after: float
+    ratio: float | None
+    risk: float | None
+    adds: float | None
+
+
+def is_share(record: AuditRecord) -> bool:
+    """Whether the metric is a share of examples, so that per cent and points are its units."""
+    values = [entry.risk for model in record.models for entry in model.classes if entry.risk is not None]
+    named = any(word in record.metric.name.lower() for word in SHARES)
+    return named and all(0.0 <= value <= 1.0 for value in values)
+
+
+def readable(label: object) -> str:
+    """A label as text that cannot disturb a page or a terminal: control characters become visible."""
+    text = "".join(
+        f"\\x{ord(character):02x}" if unicodedata.category(character) in ("Cc", "Cs") else character
+        for character in str(label)
+    )
+    return text if text.strip() else "(no name)"
+
+
+def titles(record: AuditRecord) -> list[str]:
+    """One name per model, with its split where the splits differ."""
+    splits = {model.split for model in record.models}
+    shown = [readable(model.name) for model in record.models]
+    if len(splits) == 1:
+        return shown
+    return [
+        f"{name} ({readable(model.split)})" if model.split else name
+        for name, model in zip(shown, record.models, strict=True)
+    ]
+
+
+def estimate(point: CurvePoint) -> float | None:
+    """The number that stands for the worst case: de-biased where that is trusted, else the plug-in."""
+    trusted = point.interval == "debiased" and point.debiased is not None
+    return point.debiased if trusted else point.plug_in
+
+
+def unmoved(record: AuditRecord, point: CurvePoint) -> bool:
+    """Whether the set holds little more than its centre at this radius."""
+    if point.max_ratio is not None:
+        return point.max_ratio <= 1.0 + 1e-9
+    return point.radius == (1.0 if record.uncertainty_set.name == "frequency-cap" else 0.0)
+
+
+def headline(record: AuditRecord, model: ModelRecord) -> CurvePoint | None:
+    """The point to speak of first: where the most favoured class is about twice as frequent."""
+    moved = [point for point in model.curve if not unmoved(record, point)]
+    return _nearest(moved, 2.0) if moved else None
+
+
+def three_mixes(record: AuditRecord, model: ModelRecord) -> list[CurvePoint]:
+    """Up to three points with distributions, from a small to a large shift."""
+    moved = [point for point in model.curve if point.distribution is not None and not unmoved(record, point)]
+    chosen: list[CurvePoint] = []
+    for ratio in EVERYDAY_RATIOS:
+        left = [point for point in moved if not any(point is other for other in chosen)]
+        if left:
+            chosen.append(_nearest(left, ratio))
+    return [point for point in moved if any(point is other for other in chosen)]
+
+
+def _nearest(points: Sequence[CurvePoint], ratio: float) -> CurvePoint:
+    known = [point for point in points if point.max_ratio is not None]
+    if not known:
+        return points[len(points) // 2]
+    return min(known, key=lambda point: abs(math.log(max(point.max_ratio or 1.0, 1e-300) / ratio)))
+
+
+def gains(record: AuditRecord, model: ModelRecord, point: CurvePoint, most: int) -> list[Gain]:
+    """The classes that gain the largest shares in a worst mix, from the largest gain down."""
+    if point.distribution is None:
+        return []
+    before, after = np.asarray(record.reference.distribution), np.asarray(point.distribution)
+    risks = {entry.label: entry.risk for entry in model.classes}
+    order = [index for index in np.argsort(before - after, kind="stable")[:most] if after[index] > before[index]]
+    return [_gain(record.reference.classes[index], float(before[index]), float(after[index]), risks) for index in order]
+
+
+def _gain(label: int | str, before: float, after: float, risks: dict[int | str, float | None]) -> Gain:
+    risk = risks.get(label)
+    ratio = after / before if before > 0 else None
+    return Gain(readable(label), before, after, ratio, risk, None if risk is None else after * risk)
+
+
+def worst_classes(record: AuditRecord, model: ModelRecord, most: int) -> list[ClassRecord]:
+    """The classes of worst risk, worst first; classes of unknown risk are left out."""
+    known = [entry for entry in model.classes if entry.risk is not None]
+    return sorted(known, key=lambda entry: _badness(record, entry.risk), reverse=True)[:most]
+
+
+def first_to_fix(model: ModelRecord, most: int) -> list[ClassRecord]:
+    """The classes whose improvement lowers the worst case most, per point of improvement."""
+    known = [entry for entry in model.classes if entry.marginal]
+    return sorted(known, key=lambda entry: entry.marginal or 0.0, reverse=True)[:most]
+
+
+def _badness(record: AuditRecord, risk: float | None) -> float:
+    value = 0.0 if risk is None else risk
+    return value if record.metric.higher_is_worse else -value
+
+
+def comparison_at(
+    record: AuditRecord, first: ModelRecord, second: ModelRecord, radius: float
+) -> ComparisonRecord | None:
+    """The paired comparison of two models at a radius, if the record has one."""
+    found: Iterable[ComparisonRecord] = (
+        entry
+        for entry in record.comparisons
+        if (entry.first, entry.second, entry.radius) == (first.name, second.name, radius)
+    )
+    return next(iter(found), None) if first.split == second.split else None
