@@ -9,7 +9,7 @@ import numpy as np
 
 from advshift.audit.record import AuditRecord, ModelRecord
 from advshift.report.selection import titles
-from advshift.report.style import Theme, caption, dots, finish, percent_axis, series
+from advshift.report.style import Theme, caption, dots, finish, log_axis, percent_axis, series
 from advshift.report.words import Words
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def draw_frequency(axes: Axes, record: AuditRecord, number: int, theme: Theme) -
     dots(axes, points, colour=series(theme, number).colour, size=size)
     words = Words(record)
     if len(points) and points[:, 0].max() > 8 * points[:, 0].min():
-        axes.set_xscale("log")
+        log_axis(axes)
     percent_axis(axes.xaxis)
     if words.share:
         percent_axis(axes.yaxis)

@@ -58,7 +58,7 @@ def _band(axes: Axes, curve: Sequence[CurvePoint], places: Sequence[float], colo
     debiased = np.array([point.interval == "debiased" for point in curve], dtype=bool)
     guaranteed = np.array([point.interval == "guaranteed" for point in curve], dtype=bool)
     axes.fill_between(places, lower, upper, where=list(debiased), color=colour, alpha=0.2, linewidth=0)
-    hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "hatch": "///", "alpha": 0.45, "linewidth": 0}
+    hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "hatch": "//", "alpha": 0.5, "linewidth": 0}
     axes.fill_between(places, lower, upper, where=list(guaranteed), **hatched)
 
 
@@ -122,14 +122,15 @@ def _radius_ticks(axes: Axes, record: AuditRecord, positions: dict[float, float]
 
 
 def _thinned(record: AuditRecord, positions: dict[float, float]) -> list[float]:
-    """The radii of the curves, less those that stand too close to another."""
-    radii = sorted({point.radius for model in record.models for point in model.curve}, key=lambda one: -positions[one])
-    span = (positions[radii[0]] - positions[radii[-1]]) or 1.0
-    kept: list[float] = []
-    for radius in radii:
-        if not kept or positions[kept[-1]] - positions[radius] >= span / MOST_TICKS:
+    """The radii of the curves, less those that stand too close to another; both ends are kept."""
+    radii = sorted({point.radius for model in record.models for point in model.curve}, key=lambda one: positions[one])
+    space = (positions[radii[-1]] - positions[radii[0]]) / MOST_TICKS
+    kept = [radii[0]]
+    for radius in radii[1:-1]:
+        place = positions[radius]
+        if place - positions[kept[-1]] >= space and positions[radii[-1]] - place >= space:
             kept.append(radius)
-    return kept
+    return kept + radii[1:][-1:]
 
 
 def _ratio_ticks(axes: Axes, record: AuditRecord, positions: dict[float, float], theme: Theme) -> None:

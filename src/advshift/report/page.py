@@ -114,7 +114,7 @@ def _mix(record: AuditRecord, words: Words, model: ModelRecord, point: CurvePoin
                 "new" if gain.ratio is None else f"×{ratio_number(gain.ratio)}",
                 f"{words.share_of(gain.before)} → {words.share_of(gain.after)}",
                 words.value(gain.risk),
-                "–" if gain.adds is None else words.amount(gain.adds),
+                "–" if gain.adds is None else words.bare(gain.adds),
                 round(100.0 * gain.before / widest, 1),
                 round(100.0 * gain.after / widest, 1),
             ]

@@ -83,27 +83,38 @@ def unmoved(record: AuditRecord, point: CurvePoint) -> bool:
 
 
 def headline(record: AuditRecord, model: ModelRecord) -> CurvePoint | None:
-    """The point to speak of first: where the most favoured class is about twice as frequent."""
-    moved = [point for point in model.curve if not unmoved(record, point)]
-    return _nearest(moved, 2.0) if moved else None
+    """The point to speak of first: where the first model's most favoured class is about twice as frequent."""
+    known = [point for point in _moved(record, record.models[0]) if estimate(point) is not None]
+    found = _at_ratios(record, model, (2.0,), known)
+    return next((point for point in found if estimate(point) is not None), None)
 
 
 def three_mixes(record: AuditRecord, model: ModelRecord) -> list[CurvePoint]:
-    """Up to three points with distributions, from a small to a large shift."""
-    moved = [point for point in model.curve if point.distribution is not None and not unmoved(record, point)]
-    chosen: list[CurvePoint] = []
-    for ratio in EVERYDAY_RATIOS:
-        left = [point for point in moved if not any(point is other for other in chosen)]
-        if left:
-            chosen.append(_nearest(left, ratio))
-    return [point for point in moved if any(point is other for other in chosen)]
+    """Up to three points with distributions, from a small to a large shift; the same radii for every model."""
+    moved = [point for point in _moved(record, record.models[0]) if point.distribution is not None]
+    chosen = _at_ratios(record, model, EVERYDAY_RATIOS, moved)
+    return [point for point in chosen if point.distribution is not None]
 
 
-def _nearest(points: Sequence[CurvePoint], ratio: float) -> CurvePoint:
-    known = [point for point in points if point.max_ratio is not None]
-    if not known:
-        return points[len(points) // 2]
-    return min(known, key=lambda point: abs(math.log(max(point.max_ratio or 1.0, 1e-300) / ratio)))
+def _moved(record: AuditRecord, model: ModelRecord) -> list[CurvePoint]:
+    return [point for point in model.curve if not unmoved(record, point)]
+
+
+def _at_ratios(
+    record: AuditRecord, model: ModelRecord, ratios: Sequence[float], candidates: list[CurvePoint]
+) -> list[CurvePoint]:
+    """The model's points at the radii at which the candidates come nearest to some ratios, each taken once."""
+    left = list(candidates)
+    radii = [left.pop(_nearest(left, ratio)).radius for ratio in ratios if left]
+    return [point for point in _moved(record, model) if point.radius in radii]
+
+
+def _nearest(points: Sequence[CurvePoint], ratio: float) -> int:
+    """Which point's largest ratio is nearest; the middle one where none is known."""
+    distances = [
+        math.inf if point.max_ratio is None else abs(math.log(max(point.max_ratio, 1e-300) / ratio)) for point in points
+    ]
+    return len(points) // 2 if min(distances) == math.inf else int(np.argmin(distances))
 
 
 def gains(record: AuditRecord, model: ModelRecord, point: CurvePoint, most: int) -> list[Gain]:

@@ -31,6 +31,7 @@ __all__ = [
     "dots",
     "figure",
     "finish",
+    "log_axis",
     "percent_axis",
     "series",
     "theme_named",
@@ -109,7 +110,7 @@ def _settings(more: dict[str, Any] | None = None) -> Iterator[None]:
     """Settings that matplotlib only takes globally, for a moment; symbols missing from its font are the page's."""
     import matplotlib as mpl
 
-    settings: dict[Any, Any] = {"font.size": 11} | (more or {})
+    settings: dict[Any, Any] = {"font.size": 11, "hatch.linewidth": 0.7} | (more or {})
     with mpl.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
@@ -168,6 +169,15 @@ def dots(axes: Axes, points: np.ndarray, *, colour: str, size: float) -> None:
     axes.add_patch(PathPatch(path, **look))
     axes.update_datalim(points)
     axes.autoscale_view()
+
+
+def log_axis(axes: Axes) -> None:
+    """Make the horizontal axis logarithmic, with few ticks."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def percent_axis(axis: Any, *, signed: bool = False) -> None:
@@ -237,7 +247,9 @@ def _shorter(key: str, value: str, name: str) -> str:
         return f"{name}-{value}"
     if key == "style":
         value = re.sub(r"font-family: [^;]+; ?", "", value)
-    value = re.sub(r"(^|\()#([\w-]+)(\)|$)", rf"\1#{name}-\2\3", value) if key != "style" else value
+    value = re.sub(r"url\(#([\w-]+)\)", rf"url(#{name}-\1)", value)
+    if key == "href":
+        value = value.replace("#", f"#{name}-", 1)
     value = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), value)
     if key == "transform":
         value = re.sub(r"rotate\(-?0 [^)]*\) ?", "", value)

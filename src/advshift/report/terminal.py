@@ -22,7 +22,7 @@ from advshift.report.selection import (
     titles,
     worst_classes,
 )
-from advshift.report.words import Words, ratio_number
+from advshift.report.words import Words, brief, ratio_number
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -105,19 +105,19 @@ class _Tables:
     def _mix(self) -> Table:
         words, point = self.words, headline(self.record, self.model)
         where = "" if point is None else f" where {words.radius(point)}"
-        table = _table(f"Who gains{where}", ["class", "times", "share", words.metric, "adds"])
+        table = _table(f"Who gains{where}", ["class", "times", "share", words.metric, words.adds])
         for gain in [] if point is None else gains(self.record, self.model, point, MOST_CLASSES):
             ratio = "new" if gain.ratio is None else f"×{ratio_number(gain.ratio)}"
-            adds = "–" if gain.adds is None else words.amount(gain.adds)
+            adds = "–" if gain.adds is None else words.bare(gain.adds)
             share = f"{words.share_of(gain.before)} → {words.share_of(gain.after)}"
-            table.add_row(*map(Text, (_short(gain.label), ratio, share, words.value(gain.risk), adds)))
+            table.add_row(*map(Text, (brief(gain.label), ratio, share, words.value(gain.risk), adds)))
         return table
 
     def _fix(self) -> Table:
         table = _table("Fix these first", ["class", "effect on the worst case", self.words.metric])
         for entry in first_to_fix(self.model, MOST_CLASSES):
             effect = f"{entry.marginal:.3f}"
-            table.add_row(*map(Text, (_short(readable(entry.label)), effect, self.words.value(entry.risk))))
+            table.add_row(*map(Text, (brief(readable(entry.label)), effect, self.words.value(entry.risk))))
         return table
 
     def _worst(self, *, wide: bool) -> Table:
@@ -125,7 +125,7 @@ class _Tables:
         headers = ["class", words.metric, f"interval ({words.confidence})"]
         table = _table("Worst classes", headers + (["share", "examples"] if wide else []))
         for entry in worst_classes(self.record, self.model, MOST_CLASSES):
-            row = [_short(readable(entry.label)), words.value(entry.risk), words.span(entry.lower, entry.upper)]
+            row = [brief(readable(entry.label)), words.value(entry.risk), words.span(entry.lower, entry.upper)]
             more = [words.share_of(entry.reference_share), f"{entry.count:,}"]
             table.add_row(*map(Text, row + (more if wide else [])))
         return table
@@ -139,10 +139,6 @@ def _table(title: str, headers: Sequence[str]) -> Table:
         named = header == "class"
         table.add_column(Text(header, style="dim"), justify="left" if named else "right", overflow="fold")
     return table
-
-
-def _short(label: str, longest: int = 40) -> str:
-    return label if len(label) <= longest else f"{label[: longest - 1]}…"
 
 
 def _spread(curve: Sequence[CurvePoint]) -> list[CurvePoint]:
@@ -217,7 +213,7 @@ class _Curve:
     def _key(self, *, ascii_only: bool) -> list[Text]:
         return [
             Text(
-                f"{LETTERS[number % len(LETTERS)] if ascii_only else '━━'} {_short(title)} ",
+                f"{LETTERS[number % len(LETTERS)] if ascii_only else '━━'} {brief(title)} ",
                 COLOURS[number % len(COLOURS)],
             )
             for number, title in enumerate(titles(self.record))

@@ -76,6 +76,15 @@ class Words:
         """A part of a risk: `2.1 points`."""
         return f"{percent(number)}{SPACE}points" if self.share else plain(number)
 
+    def bare(self, number: float) -> str:
+        """The same without its unit, for a column that names it."""
+        return percent(number) if self.share else plain(number)
+
+    @property
+    def adds(self) -> str:
+        """The head of a column of parts of the worst case."""
+        return "adds (points)" if self.share else "adds"
+
     def share_of(self, number: float | None) -> str:
         """A share of a mix: `0.6 %`."""
         return UNKNOWN if number is None else f"{percent(number)}{SPACE}%"
@@ -107,7 +116,7 @@ class Words:
         """The interval of a difference."""
         if lower is None or upper is None:
             return UNKNOWN
-        return f"{self.difference(lower)} to {self.difference(upper)}"
+        return f"{self.difference(lower).removesuffix(f'{SPACE}points')} to {self.difference(upper)}"
 
     def difference(self, number: float) -> str:
         """A difference of two risks, with its sign: `−2.1 points`."""
@@ -135,7 +144,8 @@ class Words:
 
     def answer(self, model: ModelRecord) -> str:
         """The first thing to know: the risk as it is, and how bad it can get."""
-        first = f"On {self.reference} the {self.metric} is {self.value(model.average)}."
+        average = "not known" if model.average is None else self.value(model.average)
+        first = f"On {self.reference} the {self.metric} is {average}."
         point = headline(self.record, model)
         return first if point is None else f"{first} {self._reach(point)}"
 
@@ -149,7 +159,11 @@ class Words:
                 f"{start} about {self.value(point.plug_in)}, and with {self.confidence} confidence {bound} "
                 f"{self.value(point.guaranteed_upper if limit is None else limit)}."
             )
-        interval = "" if point.lower is None and point.upper is None else f" ({self.span(point.lower, point.upper)})"
+        interval = (
+            ""
+            if point.lower is None and point.upper is None
+            else f" ({self.confidence} interval {self.span(point.lower, point.upper)})"
+        )
         return f"{start} {self.value(estimate(point))}{interval}."
 
     def _condition(self, point: CurvePoint) -> str:
@@ -164,7 +178,7 @@ class Words:
         """The worst class, in a sentence."""
         if model.worst_class is None:
             return None
-        label = readable(model.worst_class.label)
+        label = brief(readable(model.worst_class.label))
         return f"The worst class is “{label}”, with {self.value(model.worst_class.value)}."
 
     def breaking_point(self, model: ModelRecord, broken: BreakingPoint) -> str:
@@ -176,13 +190,20 @@ class Words:
             return f"{target} is never reached, however the mix moves."
         if broken.radius == (1 if self.kind == "frequency-cap" else 0):
             return f"{target} is reached without any move of the mix."
-        where = f"{target} is reached at {self.radius_name} {plain(broken.radius)}"
-        return f"{where}{self._between(model, broken.radius)}."
+        return f"{target} is reached {self._once(model, broken.radius)}."
+
+    def _once(self, model: ModelRecord, radius: float) -> str:
+        """From which radius on, in words."""
+        if self.kind == "frequency-cap":
+            return f"once a class may become {times(radius)} as frequent"
+        if self.kind == "top-k":
+            return f"once everything comes from the worst {plain(radius)} classes"
+        if self.kind == "tv":
+            return f"once {percent(radius)}{SPACE}% of the examples change their class"
+        return f"at {self.radius_name} {plain(radius)}{self._between(model, radius)}"
 
     def _between(self, model: ModelRecord, radius: float) -> str:
         """What a radius between two points of the curve means for the most favoured class."""
-        if self.kind in ("frequency-cap", "top-k"):
-            return ""
         ratios = [(point.radius, point.max_ratio) for point in model.curve if point.max_ratio is not None]
         below = max((pair for pair in ratios if pair[0] <= radius), default=None)
         above = min((pair for pair in ratios if pair[0] >= radius), default=None)
@@ -198,22 +219,32 @@ class Words:
         found = None if point is None else comparison_at(self.record, first, second, point.radius)
         if point is None or found is None or found.difference is None:
             return None
-        names = dict(zip(map(id, self.record.models), titles(self.record), strict=True))
-        ours, theirs = names[id(first)], names[id(second)]
-        said = f"where {self.radius(point)}, {self.metric} of {theirs} less that of {ours} is"
-        return f"At the worst mix of each, {said} {self.difference(found.difference)}{self._chance(found)}."
+        ours, theirs = (_brief_title(self.record, model) for model in (first, second))
+        side = "above" if found.difference > 0 else "below" if found.difference < 0 else "from"
+        gap = f"{self.amount(abs(found.difference))} {side} that of {ours}"
+        where = f"Where {self.radius(point)}" if self.kind in RADIUS_NAMES else f"At {self.plain_radius(point)}"
+        return f"{where}, the worst case of {theirs} is {gap}{self._chance(found)}."
 
     def _chance(self, found: ComparisonRecord) -> str:
         if found.lower is None or found.upper is None:
             return ""
-        verdict = "which chance may explain" if found.lower <= 0 <= found.upper else "more than chance explains"
-        return f" ({self.difference_span(found.lower, found.upper)}), {verdict}"
+        verdict = "chance may explain it" if found.lower <= 0 <= found.upper else "more than chance explains"
+        return f" ({self.confidence} interval {self.difference_span(found.lower, found.upper)}): {verdict}"
+
+
+def _brief_title(record: AuditRecord, model: ModelRecord) -> str:
+    return brief(next(title for one, title in zip(record.models, titles(record), strict=True) if one is model))
+
+
+def brief(text: str, longest: int = 60) -> str:
+    """A name that fits in a sentence."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def percent(number: float) -> str:
     """A fraction in per cent, without the sign: one decimal, more where a small number needs them."""
     size = abs(100.0 * number)
-    digits = 1 if size == 0 or size >= 0.1 else min(6, 1 - math.floor(math.log10(size)))
+    digits = 1 if size == 0 or size >= 0.9995 else min(6, 1 - math.floor(math.log10(size)))
     return f"{100.0 * number:.{digits}f}".replace("-", "−")
 
 
