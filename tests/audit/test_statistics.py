@@ -62,7 +62,13 @@ def test_json_keeps_every_digit(examples: list[tuple[int, int, int]]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"schema": "other/1"}', ClassStatistics(["e"], classes=[1]).to_json().replace("[[0.0]", "[[NaN]")],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": "other/1"}',
+        ClassStatistics(["e"], classes=[1]).to_json().replace("[[0.0]", "[[NaN]"),
+    ],
 )
 def test_json_that_is_not_statistics_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="class statistics"):

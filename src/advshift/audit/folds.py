@@ -17,7 +17,7 @@ __all__ = ["FOLDS", "folds_of_ids", "folds_of_rows", "sql_fold_of_id", "sql_fold
 FOLDS = 10
 
 WORD = 0xFFFFFFFF
-# A bijection of 32-bit words whose every output bit depends on every input bit: shift, multiply, shift, multiply, shift.
+# A bijection of 32-bit words, whose every output bit depends on every input bit.
 STEPS = ((16, 0x7FEB352D), (15, 0x846CA68B))
 LAST = 16
 

@@ -101,8 +101,9 @@ class ClassStatistics:
         values
             For each name of `values` a number per example; or an array of shape `(examples, values)`.
         ids
-            A name or number for each example, which decides its fold. Without ids its place does: the `source`
-            (a file's name) and its row, counted from `start`.
+            A name or number for each example, which decides its fold. Without ids its place does.
+        source, start
+            The place of the first example: a file's name, and its row there.
         """
         labels = as_labels(labels)
         columns = self._columns(values, len(labels))
@@ -201,7 +202,9 @@ class ClassStatistics:
             version, known = (int(schema.rpartition("/")[2]) for schema in (fields["schema"], SCHEMA))
             counts, sums, products = (np.asarray(fields[name]) for name in ("counts", "sums", "products"))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"expected class statistics in JSON, schema {SCHEMA}; it cannot be read: {error}") from None
+            raise InputError(
+                f"expected class statistics in JSON, schema {SCHEMA}; it cannot be read: {error}"
+            ) from None
         if version > known:
             raise InputError(f"these statistics have schema {fields['schema']}; this version reads {SCHEMA}: upgrade")
         read._fill(counts, sums, products)

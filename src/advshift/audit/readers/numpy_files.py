@@ -1,0 +1,73 @@
+"""NPZ and NPY files; nothing in them is ever unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advshift.audit.readers.arrays import Examples
+from advshift.audit.readers.columns import USUAL, Wanted, find_columns
+from advshift.errors import InputError
+
+__all__ = ["load_arrays"]
+
+FAULTS = (OSError, ValueError, EOFError, KeyError, SyntaxError, MemoryError, NotImplementedError, RuntimeError)
+
+
+def load_arrays(path: Path, kind: str, name: str, model: str, wanted: Wanted) -> tuple[Examples, str]:
+    """Read a file's arrays by their names; also say what was found."""
+    try:
+        arrays = _load(path, kind)
+    except (*FAULTS, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"cannot read {name}: {error}") from None
+    if kind == "npy":
+        arrays = _split(arrays["array"], name)
+    types = {key: "DOUBLE[]" if array.ndim == 2 else "DOUBLE" for key, array in arrays.items()}
+    found = find_columns(types, wanted, name)
+    classes = next((key for key in arrays if key.lower() in ("classes", "class_names")), None)
+    examples = Examples(
+        name=model,
+        labels=arrays[found.label],
+        predictions=None if found.prediction is None else arrays[found.prediction],
+        probabilities=_probabilities(arrays, found.probabilities, name),
+        losses=None if found.loss is None else arrays[found.loss],
+        ids=None if found.id is None else arrays[found.id],
+        classes=None if classes is None else tuple(arrays[classes].tolist()),
+        source=name,
+        loss_name=found.loss or "loss",
+    )
+    return examples, found.describe()
+
+
+def _load(path: Path, kind: str) -> dict[str, Any]:
+    if kind == "npy":
+        return {"array": np.load(path, allow_pickle=False)}
+    with np.load(path, allow_pickle=False) as file:
+        return {key: file[key] for key in file}
+
+
+def _probabilities(arrays: dict[str, Any], names: tuple[str, ...], file: str) -> Any:
+    if not names:
+        return None
+    if len({arrays[name].shape for name in names}) > 1:
+        raise InputError(f"the probabilities in {file} differ in their lengths: {', '.join(names)}")
+    return arrays[names[0]] if len(names) == 1 else np.stack([arrays[name] for name in names], axis=-1)
+
+
+def _split(array: Any, file: str) -> dict[str, Any]:
+    """Name the columns of a single array: by its fields, or by their number and type."""
+    if array.dtype.names:
+        return {name: array[name] for name in array.dtype.names}
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(
+            f"{file} holds one array of shape {array.shape}; expected named fields, or columns: the label, then a "
+            f"prediction (whole numbers), a loss, or a probability per class. An NPZ can name its arrays: "
+            f"{', '.join(role[0] for role in USUAL.values())}"
+        )
+    if array.shape[1] > 2:
+        return {"label": array[:, 0], "probabilities": array[:, 1:]}
+    return {"label": array[:, 0], "prediction" if array.dtype.kind in "iub" else "loss": array[:, 1]}
