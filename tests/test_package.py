@@ -36,6 +36,7 @@ LAYERS = {
     "models": 4,
     "report": 5,
     "training": 5,
+    "results": 6,
     "experiments": 6,
     "integrations": 6,
     "cli": 7,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from advshift import numerics, sets
     from advshift.errors import AdvshiftError, InputError, MissingDependencyError
+    from advshift.results import AuditResult, audit
     from advshift.types import WorstCase
 
 __version__ = "0.1.0"
@@ -21,17 +22,20 @@ _PUBLIC = {
     "InputError": "advshift.errors",
     "MissingDependencyError": "advshift.errors",
     "WorstCase": "advshift.types",
+    "AuditResult": "advshift.results",
 }
 # Public name -> (the module that holds it, the module it needs, the extra that brings that module).
 _OPTIONAL: dict[str, tuple[str, str, str]] = {}
-_MODULES = ("numerics", "sets")
+_MODULES = ("audit", "numerics", "sets")
 
 __all__ = [
     "AdvshiftError",
+    "AuditResult",
     "InputError",
     "MissingDependencyError",
     "WorstCase",
     "__version__",
+    "audit",
     "numerics",
     "sets",
 ]

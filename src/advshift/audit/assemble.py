@@ -78,8 +78,7 @@ def assemble(reading: Reading, reference: Reference, question: Question, command
             "set": {"name": question.feared.name, "parameters": _parameters(question.feared)},
             "reference": {"source": reference.source, "classes": list(classes), "distribution": shares.tolist()},
             "inputs": [
-                {"model": one.model, "path": one.path, "rows": one.rows, "sha256": one.sha256}
-                for one in reading.inputs
+                {"model": one.model, "path": one.path, "rows": one.rows, "sha256": one.sha256} for one in reading.inputs
             ],
             "models": [
                 _model_fields(model, estimates, question, targets, found[0])
@@ -114,7 +113,11 @@ def _aligned(reading: Reading, reference: Reference) -> tuple[tuple[Any, ...], A
 
 def _listed(labels: Sequence[Any]) -> str:
     shown = ", ".join(repr(label) for label in labels[:SHOWN])
-    return ("class " if len(labels) == 1 else "classes ") + shown + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
+    return (
+        ("class " if len(labels) == 1 else "classes ")
+        + shown
+        + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
+    )
 
 
 def _empty_classes(models: Sequence[Model], shares: Any, question: Question) -> list[Warned]:
@@ -198,9 +201,7 @@ def _largest_ratio(distribution: Any, reference: Any) -> float:
     return float((distribution[inside] / reference[inside]).max())
 
 
-def _point_fields(
-    model: Model, estimates: Estimates, question: Question, k: int, first: Estimates
-) -> dict[str, Any]:
+def _point_fields(model: Model, estimates: Estimates, question: Question, k: int, first: Estimates) -> dict[str, Any]:
     worst, radius = estimates.plug_in, question.feared.radii[k]
     return {
         "radius": radius,
@@ -228,6 +229,4 @@ def _breaking_points(model: Model, question: Question, targets: Sequence[float])
         return []
     feared = question.feared.at([question.feared.radii[-1]])
     found = np.atleast_1d(feared.breaking_point(model.risks, model.reference, np.array(targets)))
-    return [
-        {"target": float(target), "radius": float(radius)} for target, radius in zip(targets, found, strict=True)
-    ]
+    return [{"target": float(target), "radius": float(radius)} for target, radius in zip(targets, found, strict=True)]

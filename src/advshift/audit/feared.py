@@ -59,6 +59,7 @@ def feared_mixes(
     *,
     classes: int,
     ranges: dict[str, Any] | None = None,
+    also: float | None = None,
 ) -> Feared:
     """Choose the set and the grid of radii.
 
@@ -74,6 +75,8 @@ def feared_mixes(
         How many classes may carry mass.
     ranges
         `lower` and `upper` of every class, for `box`.
+    also
+        One more radius (or ratio, or k).
 
     >>> feared_mixes(None, None, [2.0], classes=10)
     Feared(name='frequency-cap', radii=(2.0,), ranges={})
@@ -88,14 +91,14 @@ def feared_mixes(
     name = name or "kl"
     _ = SETS[name]
     if name in ("simplex", "box"):
-        if radii is not None:
+        if radii is not None or also is not None:
             raise InputError(f"the set {name!r} has no radius; leave the radii out")
         if name == "box" and ranges is None:
             raise InputError("the set 'box' needs the range of each class's share: give --ranges FILE")
         return Feared(name, (math.inf if name == "simplex" else 1.0,), ranges or {})
     if radii is None:
         radii = _top_k_grid(classes) if name == "top-k" else GRIDS[name]
-    return Feared(name, _checked(name, radii, classes))
+    return Feared(name, _checked(name, [*radii, *([] if also is None else [also])], classes))
 
 
 def _top_k_grid(classes: int) -> tuple[float, ...]:

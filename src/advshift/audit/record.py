@@ -102,7 +102,10 @@ class ClassRecord(Part):
 
 
 class CurvePoint(Part):
-    """The worst case at one radius; `lower` and `upper` are the interval that is shown, of the kind `interval`."""
+    """The worst case at one radius; `lower` and `upper` are the interval that is shown, of the kind `interval`.
+
+    `common` is the risk under the mix that is worst for the first model, where that was asked for.
+    """
 
     radius: Number
     plug_in: Unknown = None
@@ -116,6 +119,7 @@ class CurvePoint(Part):
     converged: bool = True
     max_ratio: Unknown = None
     distribution: list[Fraction] | None = None
+    common: Unknown = None
 
 
 class BreakingPoint(Part):

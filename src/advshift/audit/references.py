@@ -46,15 +46,15 @@ def reference_of_counts(counts: Mapping[Label, float], source: str, size: int | 
     wrong = np.flatnonzero(~(values >= 0) | ~np.isfinite(values))
     if wrong.size:
         label = classes[int(wrong[0])]
-        raise InputError(f"a share or count must be a finite number from 0 up; that of class {label!r} is {counts[label]}")
+        raise InputError(
+            f"a share or count must be a finite number from 0 up; that of class {label!r} is {counts[label]}"
+        )
     if not 0 < values.sum() < np.inf:
         raise InputError(f"the reference ({source}) gives no class any mass; expected counts or shares")
     return Reference(source, classes, values / values.sum(), size)
 
 
-def reference_of(
-    given: Any, classes: Sequence[Label], counts: Float[Array, "classes"] | Any
-) -> Reference:
+def reference_of(given: Any, classes: Sequence[Label], counts: Float[Array, "classes"] | Any) -> Reference:
     """Find the reference that Python code asks for.
 
     Parameters
@@ -81,8 +81,8 @@ def reference_of(
     shares = as_numpy(given)
     if shares.shape != (len(classes),):
         raise InputError(
-            f"the reference must have one share for each of the {len(classes)} classes in order; got shape {shares.shape}. "
-            "A mapping from classes to shares may name others too"
+            f"the reference must have one share for each of the {len(classes)} classes in order; got shape "
+            f"{shares.shape}. A mapping from classes to shares may name others too"
         )
     return reference_of_counts(dict(zip(classes, shares.astype(np.float64).tolist(), strict=True)), "given")
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from advshift import __version__
+from advshift.cli.audit import audit
 from advshift.errors import AdvshiftError
 
 __all__ = ["app", "main"]
@@ -38,6 +39,9 @@ def options(
     ] = False,
 ) -> None:
     """How bad can a classifier get when the mix of classes moves, and what to do about it."""
+
+
+app.command()(audit)
 
 
 def main() -> None:

@@ -55,8 +55,8 @@ def check_ids(database: Database, plan: Plan) -> None:
         query = f"SELECT id, count(*) FROM {source} GROUP BY id HAVING count(*) > 1 ORDER BY id LIMIT 1"
         example, times = database.rows(query, file_name(plan))[0]
         raise InputError(
-            f"{file_name(plan)} has duplicate ids in the column {column!r}, such as {example!r} ({times} times); every example "
-            "must count once: drop the copies, or name another column with --id"
+            f"{file_name(plan)} has duplicate ids in the column {column!r}, such as {example!r} ({times} times); every "
+            "example must count once: drop the copies, or name another column with --id"
         )
 
 
@@ -194,6 +194,6 @@ def _raise_unmatched(database: Database, plans: Sequence[Plan], k: int) -> None:
             found = database.rows(query, file_name(plans[have]))
             if found:
                 raise InputError(
-                    f"the ids differ between the files to compare: {found[0][0]!r} is in {file_name(plans[have])} but not "
-                    f"in {file_name(plans[lack])}; audit them one by one, or on their common examples"
+                    f"the ids differ between the files to compare: {found[0][0]!r} is in {file_name(plans[have])} but "
+                    f"not in {file_name(plans[lack])}; audit them one by one, or on their common examples"
                 )

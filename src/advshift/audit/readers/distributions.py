@@ -34,7 +34,9 @@ def read_table(file: str, columns: Sequence[Sequence[str]], what: str) -> dict[s
         for role in columns:
             found = next((folded[name] for name in role if name in folded), None)
             if found is None:
-                raise InputError(f"{source.name} has no column {role[0]!r}, which {what} needs (its columns: {', '.join(names)})")
+                raise InputError(
+                    f"{source.name} has no column {role[0]!r}, which {what} needs (its columns: {', '.join(names)})"
+                )
             chosen[role[0]] = found
         return _columns(database, tables, chosen, source.name)
 
@@ -65,8 +67,8 @@ def read_reference(file: str, label: str | None = None) -> Reference:
         column = label if label in names else usual("label", names)
         if column is None:
             raise InputError(
-                f"{source.name} has no column of classes (its columns: {', '.join(names)}); expected class and share, class "
-                "and count, or a column of labels to be counted"
+                f"{source.name} has no column of classes (its columns: {', '.join(names)}); expected class and share, "
+                "class and count, or a column of labels to be counted"
             )
         share = next((name for name in names if name.lower().strip() in SHARES), None)
         if share is not None:
@@ -109,7 +111,9 @@ def read_costs(file: str) -> dict[tuple[Label, Label], float]:
     """Read the cost of each prediction for each label, one pair in a row."""
     columns = [("label", "class", "true", "truth"), ("prediction", "predicted", "pred"), ("cost", "loss", "value")]
     found = read_table(file, columns, "a table of costs")
-    labels, predictions = (as_labels(found[role], f"the {role}s of {file}").tolist() for role in ("label", "prediction"))
+    labels, predictions = (
+        as_labels(found[role], f"the {role}s of {file}").tolist() for role in ("label", "prediction")
+    )
     return dict(zip(zip(labels, predictions, strict=True), numbers(found["cost"], file, "cost").tolist(), strict=True))
 
 
@@ -121,7 +125,9 @@ def read_ranges(file: str, classes: Sequence[Label]) -> dict[str, Any]:
     labels = as_labels(found["label"], f"the classes of {file}").tolist()
     unknown = next((label for label in labels if label not in lower), None)
     if unknown is not None:
-        raise InputError(f"{file} has a range for the class {unknown!r}, which is not in the data{nearest(str(unknown), map(str, classes))}")
+        raise InputError(
+            f"{file} has a range for the class {unknown!r}, which is not in the data{nearest(str(unknown), map(str, classes))}"
+        )
     lower.update(zip(labels, numbers(found["lower"], file, "lower").tolist(), strict=True))
     upper.update(zip(labels, numbers(found["upper"], file, "upper").tolist(), strict=True))
     return {"lower": np.array(list(lower.values())), "upper": np.array(list(upper.values()))}

@@ -1,0 +1,133 @@
+"""An audit of files: everything that the command asks, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from advshift.audit.assemble import Question, assemble
+from advshift.audit.estimates import EmptyClass
+from advshift.audit.feared import Feared, feared_mixes
+from advshift.audit.labels import Label
+from advshift.audit.readers import MEMORY, Options, Reading, Wanted, read_files
+from advshift.audit.readers.distributions import read_classes, read_costs, read_ranges, read_reference
+from advshift.audit.reading import Warned
+from advshift.audit.record import AuditRecord
+from advshift.audit.references import Reference, reference_of
+from advshift.errors import InputError
+
+__all__ = ["Audited", "Request", "audit_files"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for; every field has the meaning of the option of its name."""
+
+    files: Sequence[str]
+    wanted: Wanted = field(default_factory=Wanted)
+    metric: str | None = None
+    costs: str | None = None
+    bounds: tuple[float, float] | None = None
+    classes: str | None = None
+    renormalise: bool = False
+    reference: str = "empirical"
+    set_name: str | None = None
+    radii: tuple[float, ...] | None = None
+    at_radius: float | None = None
+    max_ratios: tuple[float, ...] | None = None
+    ranges: str | None = None
+    confidence: float = 0.95
+    empty_class: EmptyClass = "worst"
+    targets: tuple[float, ...] | None = None
+    common: bool = False
+    seed: int = 0
+    memory: str = MEMORY
+    threads: int | None = None
+    command: str | None = None
+
+    def __post_init__(self) -> None:
+        # What can be refused without a look at the files is refused before them.
+        self.feared(1 << 62, {} if self.ranges else None)
+        Question(Feared("kl", (0.0,)), confidence=self.confidence)
+        if self.seed < 0:
+            raise InputError(f"the seed must be a whole number from 0 up; got {self.seed}")
+
+    def feared(self, classes: int, ranges: dict[str, Any] | None) -> Feared:
+        """The mixes to look at, where so many classes may carry mass."""
+        return feared_mixes(
+            self.set_name, self.radii, self.max_ratios, classes=classes, ranges=ranges, also=self.at_radius
+        )
+
+
+@dataclass(frozen=True)
+class Audited:
+    """The record, and what to say of the reading beside it."""
+
+    record: AuditRecord
+    notices: list[str]
+
+
+def audit_files(request: Request) -> Audited:
+    """Read the files and answer the question."""
+    given = _given_reference(request)
+    classes = _classes(request, given)
+    options = Options(
+        metric=request.metric,
+        costs=None if request.costs is None else read_costs(request.costs),
+        bounds=request.bounds,
+        classes=classes,
+        seed=request.seed,
+        renormalise=request.renormalise,
+    )
+    reading = read_files(request.files, options, request.wanted, memory=request.memory, threads=request.threads)
+    reference = given or _reference(reading, request.reference)
+    notices = list(reading.notices)
+    if reference.source == "empirical":
+        notices.append("the mix moves around the shares of the classes in these data; choose another with --reference")
+        _warn_of_pooling(reading)
+    record = assemble(reading, reference, _question(request, reading, reference), request.command)
+    return Audited(record, notices)
+
+
+def _given_reference(request: Request) -> Reference | None:
+    if request.reference in ("empirical", "uniform"):
+        return None
+    return read_reference(request.reference, request.wanted.label)
+
+
+def _classes(request: Request, given: Reference | None) -> tuple[Label, ...] | None:
+    """The classes that labels and predictions must be among: those that were given, or those of the reference."""
+    if request.classes is not None:
+        return read_classes(request.classes)
+    return None if given is None else given.classes
+
+
+def _reference(reading: Reading, wanted: str) -> Reference:
+    counts: Any = sum(one.over(reading.classes).count for one in reading.statistics)
+    return reference_of(wanted, reading.classes, counts)
+
+
+def _warn_of_pooling(reading: Reading) -> None:
+    """Several files that are not the same examples have several mixes; say which one was taken."""
+    counts = [one.over(reading.classes).count for one in reading.statistics]
+    shares = [count / count.sum() for count in counts]
+    if any(not np.allclose(share, shares[0]) for share in shares):
+        reading.warnings.append(
+            Warned("pooled-reference", "The files differ in their class mix; the reference is that of all together.")
+        )
+
+
+def _question(request: Request, reading: Reading, reference: Reference) -> Question:
+    every = tuple(sorted({*reading.classes, *reference.classes}))
+    ranges = None if request.ranges is None else read_ranges(request.ranges, every)
+    return Question(
+        feared=request.feared(int(np.count_nonzero(reference.distribution)), ranges),
+        confidence=request.confidence,
+        empty_class=request.empty_class,
+        targets=request.targets,
+        common=request.common,
+        seed=request.seed,
+    )
