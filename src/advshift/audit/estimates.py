@@ -83,8 +83,9 @@ def model_of(
 def estimate(model: Model, feared: Feared) -> Estimates:
     """Estimate the worst case at every radius."""
     worst = feared.at(feared.radii).worst_case(model.risks, model.reference)
+    value, distribution, multiplier, converged = worst
     worst = WorstCase(
-        *[np.atleast_1d(part) for part in worst[:1]], np.atleast_2d(worst[1]), *map(np.atleast_1d, worst[2:])
+        np.atleast_1d(value), np.atleast_2d(distribution), np.atleast_1d(multiplier), np.atleast_1d(converged)
     )
     unknown = np.full(len(feared.radii), np.nan)
     return Estimates(worst, unknown, unknown, unknown, [None] * len(feared.radii), unknown, unknown)

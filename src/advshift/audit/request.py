@@ -11,15 +11,17 @@ import numpy as np
 from advshift.audit.assemble import Question, assemble
 from advshift.audit.estimates import EmptyClass
 from advshift.audit.feared import Feared, feared_mixes
+from advshift.audit.history import History, Suggestion, suggest_radius
 from advshift.audit.labels import Label
 from advshift.audit.readers import MEMORY, Options, Reading, Wanted, read_files
 from advshift.audit.readers.distributions import read_classes, read_costs, read_ranges, read_reference
+from advshift.audit.readers.histories import read_history
 from advshift.audit.reading import Warned
 from advshift.audit.record import AuditRecord
 from advshift.audit.references import Reference, reference_of
 from advshift.errors import InputError
 
-__all__ = ["Audited", "Request", "audit_files"]
+__all__ = ["Audited", "Request", "audit_files", "suggest_from_file"]
 
 
 @dataclass(frozen=True)
@@ -131,3 +133,32 @@ def _question(request: Request, reading: Reading, reference: Reference) -> Quest
         common=request.common,
         seed=request.seed,
     )
+
+
+def suggest_from_file(
+    file: str, *, reference: str, set_name: str, quantile: float, confidence: float, seed: int
+) -> Suggestion:
+    """Read past mixes and suggest a radius around the reference: their own total, uniform, or a file's."""
+    history = read_history(file)
+    if reference in ("empirical", "uniform"):
+        centre = reference_of(reference, history.classes, history.counts.sum(axis=0))
+    else:
+        centre = read_reference(reference)
+        history = _over(history, centre)
+    return suggest_radius(
+        history, centre.distribution, set_name=set_name, quantile=quantile, confidence=confidence, seed=seed
+    )
+
+
+def _over(history: History, reference: Reference) -> History:
+    """Lay out a history's counts over the classes of the reference."""
+    place = {label: column for column, label in enumerate(reference.classes)}
+    unknown = next((label for label in history.classes if label not in place), None)
+    if unknown is not None:
+        raise InputError(
+            f"the history has the class {unknown!r}, which the reference ({reference.source}) does not name; add a row "
+            "for it (a share of 0 will do)"
+        )
+    counts = np.zeros((len(history.names), len(reference.classes)), dtype=np.int64)
+    counts[:, [place[label] for label in history.classes]] = history.counts
+    return History(history.names, reference.classes, counts)

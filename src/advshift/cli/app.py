@@ -10,6 +10,7 @@ import typer
 
 from advshift import __version__
 from advshift.cli.audit import audit
+from advshift.cli.radius import radius
 from advshift.errors import AdvshiftError
 
 __all__ = ["app", "main"]
@@ -42,6 +43,7 @@ def options(
 
 
 app.command()(audit)
+app.command()(radius)
 
 
 def main() -> None:

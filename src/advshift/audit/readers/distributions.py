@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from advshift.audit.labels import Label, as_label, as_labels
 from advshift.audit.readers.columns import usual
@@ -16,8 +17,9 @@ from advshift.audit.readers.tables import Database, NotANumberError, Table, open
 from advshift.audit.references import Reference, reference_of_counts
 from advshift.errors import InputError
 from advshift.registry import nearest
+from advshift.types import Array
 
-__all__ = ["read_classes", "read_costs", "read_ranges", "read_reference", "read_table"]
+__all__ = ["columns_of", "numbers", "read_classes", "read_costs", "read_ranges", "read_reference", "read_table"]
 
 SHARES = ("share", "shares", "count", "counts", "frequency", "proportion", "probability", "prior", "n", "weight")
 
@@ -38,10 +40,11 @@ def read_table(file: str, columns: Sequence[Sequence[str]], what: str) -> dict[s
                     f"{source.name} has no column {role[0]!r}, which {what} needs (its columns: {', '.join(names)})"
                 )
             chosen[role[0]] = found
-        return _columns(database, tables, chosen, source.name)
+        return columns_of(database, tables, chosen, source.name)
 
 
-def _columns(database: Database, tables: Sequence[Table], chosen: dict[str, str], name: str) -> dict[str, Any]:
+def columns_of(database: Database, tables: Sequence[Table], chosen: dict[str, str], name: str) -> dict[str, Any]:
+    """Fetch columns by their roles; nothing may be missing."""
     listed = ", ".join(f"{quoted(column)} AS {quoted(role)}" for role, column in chosen.items())
     try:
         found = database.arrays(f"SELECT {listed} FROM ({union(tables)})", name)
@@ -72,7 +75,7 @@ def read_reference(file: str, label: str | None = None) -> Reference:
             )
         share = next((name for name in names if name.lower().strip() in SHARES), None)
         if share is not None:
-            found = _columns(database, tables, {"label": column, "share": share}, source.name)
+            found = columns_of(database, tables, {"label": column, "share": share}, source.name)
             return _of_shares(found, source.name, counts="count" in share.lower() or share.lower() == "n")
         query = f"SELECT {quoted(column)} AS label, CAST(count(*) AS DOUBLE) AS n FROM ({union(tables)}) GROUP BY ALL"
         counted = database.arrays(query, source.name)
@@ -95,7 +98,7 @@ def _repeated(labels: Sequence[Label]) -> Label:
     return next(label for label in labels if labels.count(label) > 1)
 
 
-def numbers(column: Any, name: str, role: str) -> Any:
+def numbers(column: Any, name: str, role: str) -> Float[Array, "rows"]:
     """Bring a column to finite numbers."""
     try:
         values = np.asarray(column).astype(np.float64)
@@ -126,7 +129,8 @@ def read_ranges(file: str, classes: Sequence[Label]) -> dict[str, Any]:
     unknown = next((label for label in labels if label not in lower), None)
     if unknown is not None:
         raise InputError(
-            f"{file} has a range for the class {unknown!r}, which is not in the data{nearest(str(unknown), map(str, classes))}"
+            f"{file} has a range for the class {unknown!r}, which is not in the data"
+            f"{nearest(str(unknown), map(str, classes))}"
         )
     lower.update(zip(labels, numbers(found["lower"], file, "lower").tolist(), strict=True))
     upper.update(zip(labels, numbers(found["upper"], file, "upper").tolist(), strict=True))
