@@ -59,7 +59,9 @@ def draw(axes: Axes, uncertainty_set: UncertaintySet, theme: Theme) -> None:
     corners = np.concatenate([CORNERS, CORNERS[:1]])
     grid = np.array([[a, b, 1 - a - b] for a in np.linspace(0, 1, 60) for b in np.linspace(0, 1 - a, 60)])
     plane = grid @ CORNERS
-    levels = axes.tricontour(*plane.T, grid @ RISKS, levels=np.arange(0.1, 0.4, 0.05), colors=[theme.faint], linewidths=0.5)
+    levels = axes.tricontour(
+        *plane.T, grid @ RISKS, levels=np.arange(0.1, 0.4, 0.05), colors=[theme.faint], linewidths=0.5
+    )
     axes.clabel(levels, fmt=lambda level: f"{100 * level:.0f} %", fontsize=8, colors=theme.faint)
     axes.plot(*corners.T, color=theme.faint, linewidth=1.2)
     blue, orange = series(theme, 0), series(theme, 1)
@@ -70,8 +72,12 @@ def draw(axes: Axes, uncertainty_set: UncertaintySet, theme: Theme) -> None:
     axes.plot(*centre, "o", color=theme.ink, markersize=7, label=f"reference: {100 * REFERENCE @ RISKS:.1f} %")
     axes.plot(*target, "s", color=orange.colour, markersize=8, label=f"worst case: {100 * worst.value:.1f} %")
     if not np.allclose(centre, target):
-        axes.annotate("", target, centre, arrowprops={"arrowstyle": "->", "color": theme.ink, "shrinkA": 6, "shrinkB": 6})
-    for corner, name, place in zip(CORNERS, NAMES, (("left", "top"), ("right", "top"), ("center", "bottom")), strict=True):
+        axes.annotate(
+            "", target, centre, arrowprops={"arrowstyle": "->", "color": theme.ink, "shrinkA": 6, "shrinkB": 6}
+        )
+    for corner, name, place in zip(
+        CORNERS, NAMES, (("left", "top"), ("right", "top"), ("center", "bottom")), strict=True
+    ):
         shift = -0.03 if place[1] == "top" else 0.03
         axes.text(corner[0], corner[1] + shift, name, ha=place[0], va=place[1], color=theme.ink, fontsize=9)
     axes.legend(loc="upper left", bbox_to_anchor=(0.72, 1.0), frameon=False, labelcolor=theme.ink, fontsize=9)

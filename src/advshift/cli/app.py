@@ -10,6 +10,7 @@ import typer
 
 from advshift import __version__
 from advshift.cli.audit import audit
+from advshift.cli.demo import demo
 from advshift.cli.radius import radius
 from advshift.errors import AdvshiftError
 
@@ -44,6 +45,7 @@ def options(
 
 app.command()(audit)
 app.command()(radius)
+app.command()(demo)
 
 
 def main() -> None:

@@ -1,0 +1,32 @@
+"""`advshift demo`: two models on long-tailed digits, and how bad each can get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["demo"]
+
+
+def demo(
+    output: Annotated[Path, typer.Option(help="The folder for predictions, pictures and report.")] = Path(
+        "advshift-demo"
+    ),
+    seed: Annotated[int, typer.Option(help="The seed of the split.", min=0)] = 0,
+) -> None:
+    """Train two models on long-tailed digits in seconds, and show how bad each can get."""
+    from rich.console import Console
+
+    from advshift.experiments.demo import MODELS, run_demo
+    from advshift.report import render
+
+    typer.secho("training two logistic regressions on handwritten digits with a long tail", err=True, dim=True)
+    found = run_demo(output, seed)
+    Console().print(render(found.record))
+    typer.echo(f"\nReport    {output / 'report.html'}\nPictures  {output / 'picture-light.png'}, picture-dark.png")
+    files = " ".join(str(output / f"{name}.csv") for name in MODELS)
+    typer.echo(
+        f"The same from predictions of your own:\n  advshift audit {files} --reference {output / 'training-mix.csv'}"
+    )
