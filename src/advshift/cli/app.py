@@ -28,10 +28,11 @@ INTERRUPTED = 130
 BAD_INPUT = 2
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"advshift {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

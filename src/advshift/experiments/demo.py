@@ -54,7 +54,8 @@ def long_tailed_digits(seed: int) -> Digits:
 
 def _share(digit: int, labels: Int[np.ndarray, " train"]) -> int:
     available = int((labels == digit).sum())
-    return max(1, round(available * IMBALANCE ** (-digit / 9.0)))
+    kept: float = available * IMBALANCE ** (-digit / 9.0)
+    return max(1, round(kept))
 
 
 def run_demo(folder: Path, seed: int) -> Audited:
