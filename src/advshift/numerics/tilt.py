@@ -8,11 +8,12 @@ near `s = 0` and approaches its limit `K = -log p(argmax)` exponentially, so `-l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from jaxtyping import Float
 
-from advshift.numerics.backend import choose, dot, epsilon, is_torch, namespace, overwrite_with_exp, total
+from advshift.numerics.backend import choose, dot, epsilon, is_torch, namespace, overwrite_with_exp
 from advshift.numerics.roots import Evaluation, RootState, find_root
 from advshift.types import Array, PerProblem, PerProblemFlag
 
@@ -45,35 +46,57 @@ class TiltFamily:
 
     def __init__(self, scaled: Float[Array, "*#batch classes"], reference: Float[Array, "*#batch classes"]) -> None:
         self.scaled, self.reference = scaled, reference
-        first = reference * scaled
-        self.mean = total(first)
-        self.variance = abs(dot(first, scaled) - self.mean * self.mean)
+        self.mean, second, third = self._sums(_raw_moments)
+        self.variance = abs(second - self.mean * self.mean)
+        self.skew = third - self.mean * (3.0 * second - 2.0 * self.mean * self.mean)
 
     def at(self, rate: PerProblem) -> Tilt:
         """Tilt by `exp(rate·scaled)`."""
         xp = namespace(self.scaled)
-        mass, first, second = self._sums(rate)
+        mass, first, second = self._sums(_tilted_moments, rate)
         mean = first / mass
         return Tilt(mass, mean, second / mass - mean * mean, rate * mean - xp.log(mass))
 
-    def _sums(self, rate: Array) -> tuple[Array, Array, Array]:
-        classes = self.scaled.shape[-1]
-        if classes <= BLOCK or is_torch(self.scaled):
-            return _moments(self.scaled, self.reference, rate)
-        blocks = [slice(begin, begin + BLOCK) for begin in range(0, classes, BLOCK)]
-        parts = [_moments(self.scaled[..., block], self.reference[..., block], rate) for block in blocks]
-        mass, first, second = (sum(part) for part in zip(*parts, strict=True))
-        return mass, first, second
+    def _sums(self, moments: Callable[..., tuple[Array, ...]], *arguments: Array) -> tuple[Array, ...]:
+        """Add up the moments of the classes, block by block."""
+        blocks = self._blocks()
+        if len(blocks) == 1:
+            return moments(self.scaled, self.reference, *arguments)
+        parts = [moments(self.scaled[..., block], self.reference[..., block], *arguments) for block in blocks]
+        return tuple(sum(part) for part in zip(*parts, strict=True))
 
     def solution(self, found: RootState) -> TiltSolution:
         """Turn the end of a search into a distribution."""
         tilt = Tilt(*found.evaluation.result)
-        distribution = overwrite_with_exp(found.point * self.scaled) * (self.reference / tilt.mass)
+        distribution = self._distribution(found.point, tilt.mass)
         return TiltSolution(found.point, distribution, tilt.divergence, found.evaluation.converged)
 
+    def _distribution(self, rate: Array, mass: Array) -> Array:
+        blocks = self._blocks()
+        if len(blocks) == 1 or self.scaled.ndim + self.reference.ndim + rate.ndim > 2:
+            return overwrite_with_exp(rate * self.scaled) * (self.reference / mass)
+        distribution = namespace(self.scaled).empty_like(self.scaled)
+        for block in blocks:
+            distribution[block] = overwrite_with_exp(rate * self.scaled[block]) * (self.reference[block] / mass)
+        return distribution
 
-def _moments(scaled: Array, reference: Array, rate: Array) -> tuple[Array, Array, Array]:
-    """The sums over classes of the tilted weights times the powers 0, 1 and 2 of the scaled risks."""
+    def _blocks(self) -> list[slice]:
+        """The classes in pieces that fit the cache; tensors are left to torch, whole."""
+        classes = self.scaled.shape[-1]
+        if classes <= BLOCK or is_torch(self.scaled):
+            return [slice(None)]
+        return [slice(begin, begin + BLOCK) for begin in range(0, classes, BLOCK)]
+
+
+def _raw_moments(scaled: Array, reference: Array) -> tuple[Array, ...]:
+    """The means of the first three powers of the scaled risks."""
+    first = reference * scaled
+    squares = scaled * scaled
+    return dot(reference, scaled), dot(first, scaled), dot(first, squares)
+
+
+def _tilted_moments(scaled: Array, reference: Array, rate: Array) -> tuple[Array, ...]:
+    """The sums of the tilted weights times the powers 0, 1 and 2 of the scaled risks."""
     factors = overwrite_with_exp(rate * scaled)
     weights = factors * reference
     return dot(factors, reference), dot(weights, scaled), dot(weights * scaled, scaled)
@@ -109,6 +132,8 @@ def tilt_to_divergence(
 
     smallest = xp.finfo(family.scaled.dtype).smallest_normal
     rate = xp.sqrt(2.0 * radius) / xp.sqrt(family.variance + smallest)
+    lean = 1.0 + rate * family.skew / (3.0 * family.variance + smallest)  # KL(s) = s²·variance/2 + s³·skew/3 + …
+    rate = rate / choose(lean > 0.3, lean, 0.3)
     return family.solution(find_root(evaluate, rate, steps=steps))
 
 

@@ -202,9 +202,10 @@ class UncertaintySet(ABC):
                 "do not broadcast; to try every radius on every row of risks give radius[:, None]"
             ) from None
         allowed = reference >= 0 if self._everywhere else reference > 0
-        spread = highest(restrict(risks, allowed, -float("inf"))) - lowest(restrict(risks, allowed, float("inf")))
-        if not bool(xp.all(xp.isfinite(spread))):
-            raise InputError(_fault_of_risks(risks, allowed))
+        if not bool(xp.all(xp.isfinite(highest(risks) - lowest(risks)))):
+            spread = highest(choose(allowed, risks, -float("inf"))) - lowest(choose(allowed, risks, float("inf")))
+            if not bool(xp.all(xp.isfinite(spread))):
+                raise InputError(_fault_of_risks(risks, allowed))
         return (risks, reference / total(reference), *operands)
 
     def _worst_case(self, risks: Array, reference: Array, *operands: Array, steps: int | None = None) -> WorstCase:
