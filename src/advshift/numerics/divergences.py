@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from advshift.errors import InputError
-from advshift.numerics.backend import as_floating, check_distribution, choose, namespace, squeeze, total
+from advshift.numerics.backend import as_floating, check_distribution, choose, is_torch, namespace, squeeze, total
 from advshift.registry import nearest
 from advshift.types import Array, ArrayLike
 
@@ -48,6 +48,8 @@ def divergence(name: str, distribution: ArrayLike, reference: ArrayLike, *, chec
     first, second = as_floating(distribution=distribution, reference=reference)
     if check:
         _check(first, second)
+    if is_torch(first):
+        return squeeze(DIVERGENCES[name](first, second))
     with np.errstate(all="ignore"):
         return squeeze(DIVERGENCES[name](first, second))
 

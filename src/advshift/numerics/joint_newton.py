@@ -27,7 +27,7 @@ _PATIENCE = 24  # steps before every eighth proposal far from the root becomes t
 
 
 class NewtonProblem(NamedTuple):
-    """Scaled problems with a radius inside (0, limit); `ceiling` bounds `log(q/p)`, `goal` is the height of the radius."""
+    """Scaled problems, radius inside (0, limit); `ceiling` bounds `log(q/p)`, `goal` is the height of the radius."""
 
     scaled: Float[Array, "*#batch classes"]
     reference: Float[Array, "*#batch classes"]
@@ -131,7 +131,7 @@ def drive(problem: NewtonProblem, state: NewtonState, steps: int | None) -> Newt
 
 
 def _linearise(problem: NewtonProblem, state: NewtonState) -> _Linear:
-    """Evaluate the equations at a point; small differences are kept as such (`expm1`), so that no radius is too small."""
+    """Evaluate the equations at a point; `expm1` keeps small differences, so that no radius is too small."""
     xp = namespace(problem.scaled)
     tiny = xp.finfo(problem.scaled.dtype).smallest_normal
     ratio = state.log_ratio

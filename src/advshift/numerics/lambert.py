@@ -7,9 +7,10 @@ and for large `ω` nothing overflows, so one formula keeps its last digits from 
 
 from __future__ import annotations
 
+import numpy as np
 from jaxtyping import Float
 
-from advshift.numerics.backend import as_floating, choose, namespace
+from advshift.numerics.backend import as_floating, choose, is_torch, namespace
 from advshift.types import Array, ArrayLike
 
 __all__ = ["omega", "wright_omega"]
@@ -18,16 +19,16 @@ _STEPS = 2  # of fourth order, from a start that is good to 2 %: the first gives
 
 
 def wright_omega(argument: ArrayLike) -> Array:
-    """Solve `ω + log ω = z` for each entry `z` of the argument, elementwise; `W(x) = wright_omega(log x)`.
+    """Solve `ω + log ω = z` for each entry `z` of the argument: Lambert's W of `exp z`.
 
     0 at minus infinity, infinity at infinity. Works on NumPy and torch, compiles, and never reads a value.
 
     >>> wright_omega([1.0, 1e300]).tolist()
     [1.0, 1e+300]
     """
-    import numpy as np
-
     (values,) = as_floating(argument=argument)
+    if is_torch(values):
+        return omega(values)
     with np.errstate(all="ignore"):
         return omega(values)
 

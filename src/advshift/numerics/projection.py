@@ -107,8 +107,9 @@ def project_kl_ball(
     values, reference, limit = (to_host(array) for array in (values, reference, limit))
     _check(values, reference, limit)
     with np.errstate(all="ignore"):
-        *arrays, taken = _project(values, reference / total(reference), limit, None)
-    return Projection(*[from_host(array, like) for array in arrays], taken)
+        found = _project(values, reference / total(reference), limit, None)
+    arrays = {name: from_host(getattr(found, name), like) for name in Projection._fields if name != "steps"}
+    return found._replace(**arrays)
 
 
 def _project(values: Array, reference: Array, radius: Array, steps: int | None) -> Projection:
