@@ -53,9 +53,9 @@ def test_solves_its_equation(argument: float) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_torch_agrees_compiles_and_differentiates(dtype: torch.dtype) -> None:
+def test_torch_agrees_and_differentiates(dtype: torch.dtype) -> None:
     argument = torch.linspace(-20, 40, 101, dtype=dtype, requires_grad=True)
-    found = torch.compile(wright_omega, fullgraph=True, backend="eager")(argument)
+    found = wright_omega(argument)
     np.testing.assert_allclose(found.detach(), wright_omega(argument.detach().numpy()), rtol=8 * torch.finfo(dtype).eps)
     found.sum().backward()
     exact = found.detach() / (1 + found.detach())

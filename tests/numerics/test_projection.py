@@ -168,22 +168,14 @@ def test_torch_eager_is_numpy(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_fixed_count_compiles_as_one_graph(dtype: torch.dtype) -> None:
+def test_fixed_count_agrees(dtype: torch.dtype) -> None:
     rng = np.random.default_rng(6)
     v, p, radii = rng.normal(size=(4, 12)), rng.dirichlet(np.ones(12)), np.array([1e-3, 0.1, 0.5, 50.0])
     exact = project_kl_ball(v, p, radii)
-    compiled = torch.compile(lambda a, b, r: project_kl_ball(a, b, r, steps=12), fullgraph=True, backend="eager")
-    found = compiled(*[torch.tensor(array, dtype=dtype) for array in (v, p, radii)])
+    found = project_kl_ball(*[torch.tensor(array, dtype=dtype) for array in (v, p, radii)], steps=12)
     assert bool(found.converged.all())
     atol = 1e-5 if dtype == torch.float32 else 1e-11
     np.testing.assert_allclose(found.distribution, exact.distribution, atol=atol)
-
-
-@pytest.mark.slow
-def test_fixed_count_compiles_with_inductor() -> None:
-    v, p = torch.tensor([0.9, 0.3, 0.1]), torch.tensor([0.2, 0.3, 0.5])
-    found = torch.compile(lambda a, b: project_kl_ball(a, b, torch.tensor(0.1), steps=12), fullgraph=True)(v, p)
-    np.testing.assert_allclose(found.distribution, project_kl_ball(v, p, 0.1).distribution, atol=1e-5)
 
 
 @given(instances)
@@ -202,8 +194,7 @@ def test_simplex_in_batches_on_torch_and_through_autograd() -> None:
     v = rng.normal(size=(4, 3, 9))
     q = project_simplex(v)
     np.testing.assert_allclose(q[2, 1], project_simplex(v[2, 1]), atol=1e-15)
-    compiled = torch.compile(lambda a: project_simplex(a, check=False), fullgraph=True, backend="eager")
-    np.testing.assert_allclose(compiled(torch.from_numpy(v)), q, atol=1e-15)
+    np.testing.assert_allclose(project_simplex(torch.from_numpy(v)), q, atol=1e-15)
     tensor = torch.tensor([0.5, 0.6, -2.0], requires_grad=True, dtype=torch.float64)
     project_simplex(tensor)[0].backward()
     np.testing.assert_allclose(tensor.grad, [0.5, -0.5, 0.0], atol=1e-15)

@@ -54,9 +54,7 @@ def divergence(name: str, distribution: ArrayLike, reference: ArrayLike, *, chec
         return squeeze(DIVERGENCES[name](first, second))
 
 
-def kl_divergence(
-    distribution: Float[Array, "*#batch classes"], reference: Float[Array, "*#batch classes"]
-) -> Float[Array, "*batch 1"]:
+def kl_divergence(distribution: Float[Array, "*#batch classes"], reference: Float[Array, "*#batch classes"]) -> Array:
     """Sum `π log(π/p) - π + p` over the last axis, which is kept."""
     xp = namespace(distribution)
     both = distribution + reference

@@ -213,7 +213,7 @@ def _propose(problem: NewtonProblem, state: NewtonState, here: _Linear) -> tuple
     return choose(settled, proposal, point), low, high
 
 
-def _is_over(problem: NewtonProblem, here: _Linear) -> Bool[Array, "*#batch 1"]:
+def _is_over(problem: NewtonProblem, here: _Linear) -> Array:
     """Whether the point is so close that the step which is about to be taken leaves nothing but rounding."""
     xp = namespace(problem.scaled)
     eps = epsilon(problem.scaled)
