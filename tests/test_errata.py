@@ -40,7 +40,7 @@ def test_divergence_direction() -> None:
     pi, p = np.array([0.7, 0.2, 0.1]), UNIFORM
     printed = float((p * -np.log(pi / p)).sum())
     assert printed == pytest.approx(float(divergence("reverse-kl", pi, p)), rel=1e-13)
-    assert abs(printed - float(divergence("kl", pi, p))) > 0.04
+    assert abs(printed - float(divergence("kl", pi, p))) > 0.02
     # the update's pull p^α comes from the derivative of KL(π ‖ p); the derivative of the printed one has no logarithm
     size, direction = 1e-6, np.array([1.0, -2.0, 1.0])
     slope = (_kl(pi + size * direction, p) - _kl(pi - size * direction, p)) / (2 * size)
@@ -64,7 +64,7 @@ def test_closed_form_step(radius: float, gamma: float, case: str) -> None:
     np.testing.assert_allclose(np.exp(step.log_weights), exact, atol=1e-6)
 
     alpha, full = float(step.penalty), 2 * gamma * lam
-    assert {"in": alpha == 0, "out": alpha == full, "on": 0 < alpha < full}[case]
+    assert {"in": alpha == 0, "out": alpha >= full * (1 - 1e-9), "on": 0 < alpha < full * (1 - 1e-9)}[case]
     holds = np.exp(mirror_step(np.log(pi), np.log(p), g, 2 * lam / (1 + alpha), alpha))
     np.testing.assert_allclose(holds, exact, atol=1e-6)
     active = 0.0 if case == "in" else gamma
@@ -96,11 +96,7 @@ def test_three_classes_forward() -> None:
     np.testing.assert_allclose(found.distribution, solved, atol=2e-5)
     rate = brentq(lambda s: _kl(softmax(s * LOSSES), UNIFORM) - RADIUS, 1e-6, 5, xtol=1e-15)
     np.testing.assert_allclose(found.distribution, softmax(rate * LOSSES), atol=1e-12)
-
-    def ratio(q) -> float:  # (4 - 1)/(2 - 1) would be 3 for the whole range; here (log q3/q2)/(log q2/q1)
-        return float(np.log(q[2] / q[1]) / np.log(q[1] / q[0]))
-
-    assert ratio(found.distribution) == pytest.approx(2.0, rel=1e-10)
+    # the logarithms of a tilt are as far apart as the losses, 3 to 1; the printed ones are not
     shares = [np.log(q[2] / q[0]) / np.log(q[1] / q[0]) for q in (found.distribution, PRINTED)]
     assert shares[0] == pytest.approx(3.0, rel=1e-10)
     assert abs(shares[1] - 3.0) > 0.4
@@ -122,8 +118,7 @@ def test_three_classes_log_ratio() -> None:
 
     assert ratio(PRINTED) == pytest.approx(1.632, abs=1e-3)
     half = 0.0005
-    corners = [PRINTED + half * np.array(signs) for signs in np.ndindex(2, 2, 2) for signs in [2 * np.array(signs) - 1]]
-    rounded = [ratio(q) for q in corners]
+    rounded = [ratio(PRINTED + half * (2 * np.array(signs) - 1)) for signs in np.ndindex(2, 2, 2)]
     assert min(rounded) == pytest.approx(1.607, abs=1e-3)
     assert max(rounded) == pytest.approx(1.657, abs=1e-3)
     assert ratio(KLBall(RADIUS).worst_case(LOSSES, UNIFORM).distribution) == pytest.approx(1.5, rel=1e-11)
@@ -139,7 +134,6 @@ def test_three_classes_reverse() -> None:
     np.testing.assert_allclose(found.distribution, solved, atol=2e-5)
     q = np.asarray(found.distribution)
     assert np.log(q[2] / q[0]) / np.log(q[2] / q[1]) == pytest.approx(1.424, abs=1e-3)
-    assert np.diff(UNIFORM / q, 2).item() == pytest.approx(-(UNIFORM / q)[0] + 2 * (UNIFORM / q)[1] * 1.5, abs=5)
     slopes = np.diff(UNIFORM / q) / np.diff(LOSSES)  # p/π is linear in the loss
     assert slopes[0] == pytest.approx(slopes[1], rel=1e-9)
 

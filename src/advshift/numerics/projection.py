@@ -100,7 +100,7 @@ def project_kl_ball(
     ([0.4044, 0.2545, 0.3412], 0.6741)
     """
     values, reference = as_floating(values=values, reference=reference)
-    limit = as_like(radius, values, "radius")[..., None]
+    limit = as_like(as_floating(radius=radius)[0], values)[..., None]
     if steps is not None:
         return _project(values, reference, limit, steps)
     like = values
@@ -120,7 +120,7 @@ def _project(values: Array, reference: Array, radius: Array, steps: int | None) 
     nearest, slack_threshold = _nearest(shifted)
     limit = kl_divergence(nearest, reference)
     radius = as_scalar(radius)
-    slack = radius >= limit
+    slack = radius >= limit * (1.0 - epsilon(values) ** 0.75)
     inside = ~slack & (radius > epsilon(values) ** 2)
     spread = -lowest(choose(allowed, shifted, 0.0))
     scale = choose(spread > 1, spread, 1.0)
