@@ -100,7 +100,7 @@ def project_kl_ball(
     ([0.4044, 0.2545, 0.3412], 0.6741)
     """
     values, reference = as_floating(values=values, reference=reference)
-    limit = as_like(as_floating(radius=radius)[0], values)[..., None]
+    limit = as_like(radius, values)[..., None]
     if steps is not None:
         return _project(values, reference, limit, steps)
     like = values
