@@ -97,7 +97,7 @@ def project_kl_ball(
 
     >>> found = project_kl_ball([0.9, 0.3, 0.1], [0.2, 0.3, 0.5], radius=0.1)
     >>> found.distribution.round(4).tolist(), float(found.multiplier.round(4))
-    ([0.4044, 0.2545, 0.3412], 0.6741)
+    ([0.3851, 0.2834, 0.3314], 0.6997)
     """
     values, reference = as_floating(values=values, reference=reference)
     limit = as_like(radius, values)[..., None]
