@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from advshift.audit.record import AuditRecord, ModelRecord
 from advshift.report.selection import titles
-from advshift.report.style import Theme, caption, dots, finish, log_axis, percent_axis, series
+from advshift.report.style import Series, Theme, caption, dots, finish, log_axis, percent_axis, series
 from advshift.report.words import Words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["draw_frequency", "draw_risks", "has_frequencies", "known_risks"]
+
+MOST_HISTOGRAMS = 3  # models whose histograms can be read on top of each other
 
 
 def known_risks(model: ModelRecord) -> np.ndarray:
@@ -24,22 +26,36 @@ def known_risks(model: ModelRecord) -> np.ndarray:
 
 
 def draw_risks(axes: Axes, record: AuditRecord, theme: Theme) -> None:
-    """Draw how many classes have which risk, and each model's average as a vertical line."""
-    pooled = np.concatenate([known_risks(model) for model in record.models])
+    """Draw how the classes' risks are spread: a histogram of few models, cumulative curves of many."""
     words = Words(record)
+    cumulative = len(record.models) > MOST_HISTOGRAMS
+    pooled = np.concatenate([known_risks(model) for model in record.models])
     edges = _edges(pooled, share=words.share)
     for number, (model, title) in enumerate(zip(record.models, titles(record), strict=True)):
-        look = series(theme, number)
-        counts, _ = np.histogram(known_risks(model), edges)
-        axes.stairs(counts, edges, color=look.colour, linestyle=look.line, linewidth=1.8, label=caption(title))
-        axes.stairs(counts, edges, color=look.colour, alpha=0.12, fill=True)
-        if model.average is not None:
-            axes.axvline(model.average, color=look.colour, linestyle=look.line, linewidth=1.0)
+        look, risks = series(theme, number), known_risks(model)
+        if cumulative:
+            _cumulative(axes, risks, look, title)
+        else:
+            _histogram(axes, risks, edges, look, title)
+            if model.average is not None:
+                axes.axvline(model.average, color=look.colour, linestyle=look.line, linewidth=1.0)
     axes.set_ylim(bottom=0)
     axes.locator_params(axis="y", integer=True)
     if words.share:
         percent_axis(axes.xaxis)
-    finish(axes, theme, x=f"{caption(words.metric)} of a class", y="number of classes")
+    y = "classes with at most this" if cumulative else "number of classes"
+    finish(axes, theme, x=f"{caption(words.metric)} of a class", y=y)
+
+
+def _histogram(axes: Axes, risks: np.ndarray, edges: np.ndarray, look: Series, title: str) -> None:
+    counts, _ = np.histogram(risks, edges)
+    axes.stairs(counts, edges, color=look.colour, linestyle=look.line, linewidth=1.8, label=caption(title))
+    axes.stairs(counts, edges, color=look.colour, alpha=0.12, fill=True)
+
+
+def _cumulative(axes: Axes, risks: np.ndarray, look: Series, title: str) -> None:
+    style: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "drawstyle": "steps-post"}
+    axes.plot(np.sort(risks), np.arange(1, len(risks) + 1), linewidth=1.5, label=caption(title), **style)
 
 
 def _edges(values: np.ndarray, *, share: bool) -> np.ndarray:

@@ -16,9 +16,10 @@ from advshift.report.words import Words, plain, ratio_number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_absolute", "draw_relative", "drawable"]
+__all__ = ["draw_absolute", "draw_relative", "drawable", "positions_of"]
 
 MOST_TICKS = 7
+MOST_HATCHED = 2  # models up to which hatched bands stay apart
 RATIO_SCALES = ("frequency-cap", "top-k")
 
 
@@ -29,42 +30,56 @@ def drawable(record: AuditRecord) -> bool:
 
 def draw_absolute(axes: Axes, record: AuditRecord, theme: Theme) -> None:
     """Draw each model's estimate (line), plug-in value (dots) and shown interval (band) over the radius."""
-    positions = _positions(record)
+    positions = positions_of(record)
     for number, (model, title) in enumerate(zip(record.models, titles(record), strict=True)):
         look = series(theme, number)
         places = [positions[point.radius] for point in model.curve]
-        trusted = [point.debiased if point.interval == "debiased" else None for point in model.curve]
-        axes.plot(places, _numbers([point.plug_in for point in model.curve]), ":", color=look.colour, linewidth=1.3)
-        _band(axes, model.curve, places, look.colour)
-        line = trusted if any(value is not None for value in trusted) else [estimate(point) for point in model.curve]
-        _line(axes, places, _numbers(line), look, title)
+        plug_in = _numbers([point.plug_in for point in model.curve])
+        debiased = _numbers([point.debiased if point.interval == "debiased" else None for point in model.curve])
+        axes.plot(places, plug_in, linestyle=":", color=look.colour, linewidth=1.3)
+        _hollow(axes, places, np.where(np.isnan(debiased), plug_in, np.nan), look, theme)
+        _bands(axes, model.curve, places, look, hatched=len(record.models) <= MOST_HATCHED)
+        _line(axes, places, debiased, look, title)
     _radius_ticks(axes, record, positions)
     _ratio_ticks(axes, record, positions, theme)
     words = Words(record)
     if words.share:
         percent_axis(axes.yaxis)
-    finish(axes, theme, x=_radius_label(words), y=f"worst-case {caption(words.metric)}")
+    finish(axes, theme, x=words.axis, y=f"worst-case {caption(words.metric)}")
 
 
 def _line(axes: Axes, places: Sequence[float], values: np.ndarray, look: Series, title: str) -> None:
-    style = {"color": look.colour, "linestyle": look.line, "marker": look.marker}
+    style: dict[str, Any] = {"color": look.colour, "linestyle": look.line, "marker": look.marker}
     axes.plot(places, values, label=caption(title), markersize=4, linewidth=1.8, **style)
 
 
-def _band(axes: Axes, curve: Sequence[CurvePoint], places: Sequence[float], colour: str) -> None:
-    """Fill the de-biased interval; the guaranteed one is hatched, for it means something else."""
+def _hollow(axes: Axes, places: Sequence[float], values: np.ndarray, look: Series, theme: Theme) -> None:
+    """Mark plug-in values that stand alone."""
+    style: dict[str, Any] = {
+        "linestyle": "none",
+        "marker": look.marker,
+        "color": look.colour,
+        "markerfacecolor": theme.paper,
+    }
+    axes.plot(places, values, markersize=4.5, **style)
+
+
+def _bands(axes: Axes, curve: Sequence[CurvePoint], places: Sequence[float], look: Series, *, hatched: bool) -> None:
+    """Fill the de-biased interval; the guaranteed one is outlined and hatched, for it means something else."""
     lower = _numbers([point.plug_in if point.lower is None else point.lower for point in curve])
     upper = _numbers([point.upper for point in curve])
-    debiased = np.array([point.interval == "debiased" for point in curve], dtype=bool)
-    guaranteed = np.array([point.interval == "guaranteed" for point in curve], dtype=bool)
-    axes.fill_between(places, lower, upper, where=list(debiased), color=colour, alpha=0.2, linewidth=0)
-    hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "hatch": "//", "alpha": 0.5, "linewidth": 0}
-    axes.fill_between(places, lower, upper, where=list(guaranteed), **hatched)
+    debiased = [point.interval == "debiased" for point in curve]
+    guaranteed = [point.interval == "guaranteed" for point in curve]
+    axes.fill_between(places, lower, upper, where=debiased, color=look.colour, alpha=0.2, linewidth=0)
+    axes.plot(places, np.where(guaranteed, upper, np.nan), color=look.colour, linestyle=look.line, linewidth=0.9)
+    if hatched:
+        style: dict[str, Any] = {"facecolor": "none", "edgecolor": look.colour, "hatch": "//", "alpha": 0.5}
+        axes.fill_between(places, lower, upper, where=guaranteed, linewidth=0, **style)
 
 
 def draw_relative(axes: Axes, record: AuditRecord, theme: Theme) -> None:
     """Draw the other models' worst case less the first one's, with the paired interval where it is known."""
-    positions = _positions(record)
+    positions = positions_of(record)
     first = record.models[0]
     axes.axhline(0.0, color=theme.faint, linewidth=1.2)
     for number, (model, title) in enumerate(zip(record.models, titles(record), strict=True)):
@@ -81,7 +96,7 @@ def draw_relative(axes: Axes, record: AuditRecord, theme: Theme) -> None:
     if words.share:
         percent_axis(axes.yaxis, signed=True)
     unit = " (points)" if words.share else ""
-    finish(axes, theme, x=_radius_label(words), y=f"difference to the first model{unit}")
+    finish(axes, theme, x=words.axis, y=f"less the first model{unit}")
 
 
 def _difference(
@@ -101,13 +116,13 @@ def _numbers(values: Sequence[float | None]) -> np.ndarray:
     return np.array(known, dtype=np.float64)
 
 
-def _positions(record: AuditRecord) -> dict[float, float]:
+def positions_of(record: AuditRecord) -> dict[float, float]:
     """Where each radius stands: risk grows like the square root of a ball's radius, so the axis does as well."""
     radii = sorted({point.radius for model in record.models for point in model.curve})
     ratio = record.uncertainty_set.name in RATIO_SCALES
     finite = {radius: _place(radius, ratio=ratio) for radius in radii if radius < math.inf}
-    ends = (min(finite.values(), default=0.0), max(finite.values(), default=0.0))
-    return finite | {math.inf: ends[1] + 0.12 * ((ends[1] - ends[0]) or 1.0)}
+    low, high = min(finite.values(), default=0.0), max(finite.values(), default=0.0)
+    return finite | {radius: high + 0.12 * ((high - low) or 1.0) for radius in radii if radius == math.inf}
 
 
 def _place(radius: float, *, ratio: bool) -> float:
@@ -148,7 +163,3 @@ def _ratio_ticks(axes: Axes, record: AuditRecord, positions: dict[float, float],
     top.tick_params(colors=theme.faint, labelcolor=theme.faint, labelsize=9, length=0)
     top.spines["top"].set_visible(False)
     top.set_xlabel("most favoured class, times as frequent", color=theme.faint, fontsize=9)
-
-
-def _radius_label(words: Words) -> str:
-    return words.radius_name if words.kind in RATIO_SCALES else f"{words.radius_name} of the {words.set_name}"

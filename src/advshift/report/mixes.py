@@ -40,7 +40,7 @@ def draw_mixes(axes: Axes, record: AuditRecord, number: int, theme: Theme) -> No
     axes.set_xlim(0, len(order))
     axes.set_ylim(0, 1.02)
     _legend(axes, theme)
-    finish(axes, theme, x="classes, counted from the worst", y="share of the mix that they hold")
+    finish(axes, theme, x="classes, counted from the worst", y="share of the mix held")
 
 
 def _worst_first(record: AuditRecord, number: int) -> np.ndarray:

@@ -21,7 +21,8 @@ SET_NAMES = {
     "simplex": "every mix",
     "box": "ranges given for each class",
 }
-RADIUS_NAMES = {"frequency-cap": "largest ratio", "top-k": "number of classes k"}
+RADIUS_NAMES = {"frequency-cap": "cap", "top-k": "k"}
+AXES = {"frequency-cap": "cap: no class more than so many times as frequent", "top-k": "k: the worst k classes alone"}
 SOURCES = {"empirical": "the class mix of these data", "uniform": "a mix with equal shares of every class"}
 
 
@@ -91,7 +92,14 @@ class Words:
 
     def plain_radius(self, point: CurvePoint) -> str:
         """A radius as a number with its name: `radius 0.1`."""
+        if self.kind == "frequency-cap":
+            return f"at most ×{ratio_number(point.radius)}"
         return f"{self.radius_name} {plain(point.radius)}"
+
+    @property
+    def axis(self) -> str:
+        """The name of the axis along a curve."""
+        return AXES.get(self.kind, f"{self.radius_name} of the {self.set_name}")
 
     def interval(self, point: CurvePoint) -> str:
         """The interval that is shown at a radius, and of which kind it is."""
@@ -169,10 +177,9 @@ class Words:
     def _condition(self, point: CurvePoint) -> str:
         if self.kind == "frequency-cap":
             return f"no class becomes more than {times(point.radius)} as frequent"
-        if self.kind in ("top-k", "simplex") or point.max_ratio is None or point.radius == math.inf:
+        if self.kind in ("top-k", "simplex", "tv") or point.radius == math.inf:
             return self.radius(point)
-        ratio = f"the most favoured class is {times(point.max_ratio)} as frequent"
-        return f"the mix moves as far as {self.radius_name} {plain(point.radius)}, where {ratio}"
+        return f"the mix moves as far as {self.plain_radius(point)}{self._favoured(point, ', where ')}"
 
     def worst_class(self, model: ModelRecord) -> str | None:
         """The worst class, in a sentence."""
