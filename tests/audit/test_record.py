@@ -27,7 +27,7 @@ KEYS = {
     "models.worst_class": "class value",
     "models.classes": "class count risk lower upper reference_share marginal",
     "models.curve": "radius plug_in debiased lower upper interval cross_fitted guaranteed_upper slack converged "
-    "max_ratio distribution",
+    "max_ratio distribution common",
     "models.breaking_points": "target radius",
     "comparisons": "first second radius difference lower upper",
     "warnings": "code message",

@@ -16,7 +16,7 @@ from advshift.report.words import Words, plain, ratio_number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_absolute", "draw_relative", "drawable", "positions_of"]
+__all__ = ["draw_absolute", "draw_common", "draw_relative", "drawable", "positions_of"]
 
 MOST_TICKS = 7
 MOST_HATCHED = 2  # models up to which hatched bands stay apart
@@ -97,6 +97,19 @@ def draw_relative(axes: Axes, record: AuditRecord, theme: Theme) -> None:
         percent_axis(axes.yaxis, signed=True)
     unit = " (points)" if words.share else ""
     finish(axes, theme, x=words.axis, y=f"less the first model{unit}")
+
+
+def draw_common(axes: Axes, record: AuditRecord, theme: Theme) -> None:
+    """Draw every model under one adversary: the mixes that are worst for the first model."""
+    positions = positions_of(record)
+    for number, (model, title) in enumerate(zip(record.models, titles(record), strict=True)):
+        places = [positions[point.radius] for point in model.curve]
+        _line(axes, places, _numbers([point.common for point in model.curve]), series(theme, number), title)
+    _radius_ticks(axes, record, positions)
+    words = Words(record)
+    if words.share:
+        percent_axis(axes.yaxis)
+    finish(axes, theme, x=words.axis, y=f"{caption(words.metric)}, common mix")
 
 
 def _difference(

@@ -33,6 +33,7 @@ __all__ = ["html", "write_html"]
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_GAINS = 10
 MOST_CLASSES = 12
+Draw = Callable[["Axes", AuditRecord, Theme], None]
 MOST_DETAILED = 6  # models that get pictures and tables of their own; the curves show all
 
 
@@ -73,6 +74,7 @@ def html(record: AuditRecord) -> str:
         provenance=_provenance(record, words),
         ratio_number=ratio_number,
         estimate=estimate,
+        has_common=_has_common(record),
         any_guaranteed=any(point.interval == "guaranteed" for model in record.models for point in model.curve),
     )
 
@@ -93,6 +95,7 @@ def _model(record: AuditRecord, words: Words, number: int) -> dict[str, Any]:
         "worst": _bars(words, worst_classes(record, model, MOST_CLASSES)),
         "fix": first_to_fix(model, MOST_GAINS),
         "fix_at": _radius_of_marginals(record, words, model),
+        "has_intervals": any(entry.lower is not None or entry.upper is not None for entry in model.classes),
         "unknown": sum(entry.risk is None for entry in model.classes),
         "colour": f"var(--series-{number % len(THEMES['light'].series) + 1})",
         "dashes": look.dashes,
@@ -172,42 +175,59 @@ def _radius_of_marginals(record: AuditRecord, words: Words, model: ModelRecord) 
 
 
 def _pictures(record: AuditRecord, words: Words) -> dict[str, Any]:
-    """Every picture as inline SVG."""
+    """Every picture as inline SVG; what cannot be drawn is left out."""
     shown = range(min(len(record.models), MOST_DETAILED))
     names = titles(record)
-    found: dict[str, Any] = {"absolute": "", "relative": "", "risks": "", "frequency": [], "mixes": []}
-    if curves.drawable(record):
-        found["absolute"] = _svg(
-            lambda axes, theme: curves.draw_absolute(axes, record, theme),
-            "absolute",
-            f"Worst-case {words.metric} over the {words.radius_name}",
-            "The table below the pictures holds the same numbers.",
-        )
-        if len(record.models) > 1:
-            found["relative"] = _svg(
-                lambda axes, theme: curves.draw_relative(axes, record, theme),
-                "relative",
-                f"Worst-case {words.metric} less that of {names[0]}",
-                "Below zero the model is better than the first one for an error or a loss.",
-            )
-    if any(len(classes.known_risks(model)) for model in record.models):
-        found["risks"] = _svg(
-            lambda axes, theme: classes.draw_risks(axes, record, theme),
-            "risks",
-            f"How many classes have which {words.metric}",
-            "Vertical lines stand at the averages.",
-        )
-        if classes.has_frequencies(record):
-            found["frequency"] = [_frequency(record, words, number, names[number]) for number in shown]
-    for number in shown:
-        if three_mixes(record, record.models[number]):
-            found["mixes"].append((number, _mixes(record, number, names[number])))
-    return found
+    risks = any(len(classes.known_risks(model)) for model in record.models)
+    return {
+        **_curves(record, words),
+        "risks": _risks(record, words) if risks else "",
+        "frequency": [
+            _frequency(record, words, number, names[number])
+            for number in shown
+            if risks and classes.has_frequencies(record)
+        ],
+        "mixes": [
+            (number, _mixes(record, number, names[number]))
+            for number in shown
+            if three_mixes(record, record.models[number])
+        ],
+    }
+
+
+def _curves(record: AuditRecord, words: Words) -> dict[str, str]:
+    """The curves: each model under its own adversary, against the first, and all under the first one's adversary."""
+    worst = f"Worst-case {words.metric}"
+    titled: dict[str, tuple[Draw, str, bool]] = {
+        "absolute": (curves.draw_absolute, f"{worst} over the {words.radius_name}", True),
+        "relative": (curves.draw_relative, f"{worst} less that of the first model", len(record.models) > 1),
+        "common": (curves.draw_common, f"{words.metric} under the first model's worst mixes", _has_common(record)),
+    }
+    drawn = curves.drawable(record)
+    return {
+        name: _svg(draw, record, name, title, "The numbers stand in a table.") if wanted and drawn else ""
+        for name, (draw, title, wanted) in titled.items()
+    }
+
+
+def _has_common(record: AuditRecord) -> bool:
+    return any(point.common is not None for model in record.models for point in model.curve)
+
+
+def _risks(record: AuditRecord, words: Words) -> str:
+    return _svg(
+        classes.draw_risks,
+        record,
+        "risks",
+        f"How many classes have which {words.metric}",
+        "The worst classes stand in a table.",
+    )
 
 
 def _frequency(record: AuditRecord, words: Words, number: int, name: str) -> str:
     return _svg(
-        lambda axes, theme: classes.draw_frequency(axes, record, number, theme),
+        lambda axes, record, theme: classes.draw_frequency(axes, record, number, theme),
+        record,
         f"frequency{number}",
         f"Share of the reference mix against {words.metric}, for each class, {name}",
         "Each dot is a class.",
@@ -216,17 +236,18 @@ def _frequency(record: AuditRecord, words: Words, number: int, name: str) -> str
 
 def _mixes(record: AuditRecord, number: int, name: str) -> str:
     return _svg(
-        lambda axes, theme: mixes.draw_mixes(axes, record, number, theme),
+        lambda axes, record, theme: mixes.draw_mixes(axes, record, number, theme),
+        record,
         f"mixes{number}",
         f"Share that the worst classes hold, in the reference and in three worst mixes, {name}",
         "The tables of the mixes hold the classes that gain most.",
     )
 
 
-def _svg(draw: Callable[[Axes, Theme], None], name: str, title: str, description: str) -> str:
+def _svg(draw: Draw, record: AuditRecord, name: str, title: str, description: str) -> str:
     def made(theme: Theme) -> Figure:
         whole, (axes,) = figure(theme)
-        draw(axes, theme)
+        draw(axes, record, theme)
         return whole
 
     return to_svg(made, name=name, title=title, description=description)

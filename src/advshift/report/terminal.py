@@ -31,6 +31,7 @@ COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 MOST_RADII = 8
 MOST_CLASSES = 5
 NARROW = 72  # columns below which a table keeps only what is needed to read it
+TINY = 46  # columns below which it keeps even less
 PLAIN = str.maketrans({"–": "-", "−": "-", "→": "->", "×": "x", "“": '"', "”": '"', "…": "...", "∞": "inf"})
 
 
@@ -59,7 +60,7 @@ class _Page:
     def __init__(self, record: AuditRecord, width: int, *, ascii_only: bool) -> None:
         self.record = record
         self.width = width
-        self.wide = width >= NARROW
+        self.level = 2 if width >= NARROW else 1 if width >= TINY else 0
         self.ascii_only = ascii_only
         self.words = Words(record)
 
@@ -105,14 +106,14 @@ class _Page:
 
     def _curve(self, model: ModelRecord) -> Table:
         words = self.words
-        headers = [words.radius_name, "times", "worst case", f"interval ({words.confidence})"]
-        headers += ["kind", "plug-in", "guaranteed"] if self.wide else []
+        headers = [words.radius_name, "worst case", f"interval ({words.confidence})", "times"]
+        headers = [*headers, "kind", "plug-in", "guaranteed"][: (3, 4, 7)[self.level]]
         rows = [
             (
                 words.number(point.radius),
-                "–" if point.max_ratio is None else f"×{ratio_number(point.max_ratio)}",
                 words.value(estimate(point)),
                 words.span(point.lower, point.upper),
+                "–" if point.max_ratio is None else f"×{ratio_number(point.max_ratio)}",
                 words.kind_of(point),
                 words.value(point.plug_in),
                 words.value(point.guaranteed_upper),
@@ -120,13 +121,14 @@ class _Page:
             for point in _spread(model.curve)
         ]
         table = self._table("Worst case by radius", headers, rows)
-        table.caption = self._text("times: how many times as frequent the most favoured class is", "dim")
+        if self.level:
+            table.caption = self._text("times: how many times as frequent the most favoured class is", "dim")
         return table
 
     def _mix(self, model: ModelRecord) -> Table:
         words, point = self.words, headline(self.record, model)
         found = [] if point is None else gains(self.record, model, point, MOST_CLASSES)
-        headers = ["class", "times", "share", *([words.metric, words.adds] if self.wide else [])]
+        headers = ["class", "times", "share", words.metric, words.adds][: (2, 3, 5)[self.level]]
         rows = [
             (
                 self._label(gain.label),
@@ -144,23 +146,27 @@ class _Page:
             (self._label(entry.label), f"{entry.marginal:.3f}", self.words.value(entry.risk))
             for entry in first_to_fix(model, MOST_CLASSES)
         ]
-        return self._table("Fix these first", ["class", "effect on the worst case", self.words.metric], rows)
+        return self._table(
+            "Fix these first",
+            ["class", "effect on the worst case" if self.level else "effect", self.words.metric],
+            rows,
+        )
 
     def _worst(self, model: ModelRecord) -> Table:
         words = self.words
-        headers = ["class", words.metric, f"interval ({words.confidence})"]
-        headers += ["share", "examples"] if self.wide else []
+        headers = ["class", words.metric, "share", "examples", f"interval ({words.confidence})"]
+        has_intervals = any(entry.upper is not None for entry in model.classes)
         rows = [
             (
                 self._label(entry.label),
                 words.value(entry.risk),
-                words.span(entry.lower, entry.upper),
                 words.share_of(entry.reference_share),
                 f"{entry.count:,}",
+                words.span(entry.lower, entry.upper),
             )
             for entry in worst_classes(self.record, model, MOST_CLASSES)
         ]
-        return self._table("Worst classes", headers, rows)
+        return self._table("Worst classes", headers[: (2, 4, 5 if has_intervals else 4)[self.level]], rows)
 
 
 def _spread(curve: Sequence[CurvePoint]) -> list[CurvePoint]:
