@@ -88,7 +88,7 @@ def test_the_answer_comes_first(make: Callable[..., AuditRecord]) -> None:
     )
     tree["metric"] = {"name": "log-loss", "higher_is_worse": False}
     tree["models"][0]["curve"] = [point | {"interval": None, "lower": None, "upper": None, "radius": 1.9}]
-    assert _answer(tree).endswith("it can fall to 0.22.")
+    assert _answer(tree).endswith("it can fall to 0.22 in this sample.")
 
 
 def _answer(tree: dict[str, object]) -> str:

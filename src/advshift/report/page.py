@@ -75,7 +75,7 @@ def html(record: AuditRecord) -> str:
         ratio_number=ratio_number,
         estimate=estimate,
         has_common=_has_common(record),
-        any_guaranteed=any(point.interval == "guaranteed" for model in record.models for point in model.curve),
+        intervals={point.interval for model in record.models for point in model.curve},
     )
 
 
@@ -99,6 +99,7 @@ def _model(record: AuditRecord, words: Words, number: int) -> dict[str, Any]:
         "unknown": sum(entry.risk is None for entry in model.classes),
         "colour": f"var(--series-{number % len(THEMES['light'].series) + 1})",
         "dashes": look.dashes,
+        "shape": look.shape,
     }
 
 

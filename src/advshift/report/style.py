@@ -69,7 +69,16 @@ THEMES: dict[str, Theme] = {
     ),
 }
 LINES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (7, 2, 1.5, 2)), (0, (3, 1.2)), (0, (7, 1.5, 1.5, 1.5, 1.5, 1.5)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SHAPES = {
+    "o": "M14.2 5a2.8 2.8 0 1 0 5.6 0a2.8 2.8 0 1 0-5.6 0",
+    "s": "M14.4 2.4h5.2v5.2h-5.2z",
+    "^": "M17 1.8l3.3 5.7h-6.6z",
+    "D": "M17 1.4l3.6 3.6l-3.6 3.6l-3.6-3.6z",
+    "v": "M17 8.2l3.3-5.7h-6.6z",
+    "P": "M16 2h2v2h2v2h-2v2h-2v-2h-2v-2h2z",
+    "X": "M14.6 2.6l4.8 4.8M19.4 2.6l-4.8 4.8",
+}
+MARKERS = tuple(SHAPES)
 SIZE = (4.8, 3.3)  # inches of one picture
 LONG = 1000  # letters above which a path is written to a tenth of a point
 
@@ -85,6 +94,11 @@ class Series(NamedTuple):
     def dashes(self) -> str:
         """The line style as SVG has it."""
         return "none" if self.line == "-" else " ".join(f"{1.8 * length:g}" for length in self.line[1])
+
+    @property
+    def shape(self) -> str:
+        """The marker as an SVG path around the point (17, 5)."""
+        return SHAPES[self.marker]
 
 
 def theme_named(name: str) -> Theme:

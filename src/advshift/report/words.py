@@ -167,10 +167,9 @@ class Words:
                 f"{start} about {self.value(point.plug_in)}, and with {self.confidence} confidence {bound} "
                 f"{self.value(point.guaranteed_upper if limit is None else limit)}."
             )
+        known = point.lower is not None or point.upper is not None
         interval = (
-            ""
-            if point.lower is None and point.upper is None
-            else f" ({self.confidence} interval {self.span(point.lower, point.upper)})"
+            f" ({self.confidence} interval {self.span(point.lower, point.upper)})" if known else " in this sample"
         )
         return f"{start} {self.value(estimate(point))}{interval}."
 
