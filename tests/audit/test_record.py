@@ -105,6 +105,13 @@ def test_numpy_numbers_and_arrays_are_taken() -> None:
     assert (counted.label, counted.count) == (3, 7)
 
 
+def test_a_share_may_miss_the_unit_interval_by_rounding_alone() -> None:
+    shares = [1.0000000000000002, -1e-17]
+    assert CurvePoint(radius=1, distribution=shares).distribution == shares
+    with pytest.raises(ValueError, match="distribution"):
+        CurvePoint(radius=1, distribution=[1.1, -0.1])
+
+
 def test_a_label_keeps_its_type() -> None:
     tree = _tree(reference={"source": "x", "classes": [3, "3"], "distribution": [0.5, 0.5]})
     assert AuditRecord.from_json(json.dumps(tree)).reference.classes == [3, "3"]

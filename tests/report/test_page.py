@@ -106,6 +106,12 @@ def test_many_models_and_classes_stay_small(make: Callable[..., AuditRecord]) ->
     assert len(report.html(record).encode()) < LIMIT
 
 
+def test_a_great_many_classes_are_thinned_and_it_is_said(make: Callable[..., AuditRecord]) -> None:
+    page = report.html(make(20_000, ["a"], examples=5, radii=(0.0, 0.1)))
+    assert len(page.encode()) < LIMIT
+    assert "one in 7 classes" in page
+
+
 def test_what_the_record_holds_is_shown(middle: AuditRecord) -> None:
     page = _Page(report.html(middle))
     words = Words(middle)

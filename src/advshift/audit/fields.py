@@ -19,6 +19,8 @@ from pydantic import (
 
 __all__ = ["Count", "Fraction", "Label", "Number", "Part", "Text", "Tree", "Unknown"]
 
+ROUNDING = 1e-9  # by which a share may miss the interval from 0 to 1
+
 
 def _read_number(value: Any) -> Any:
     """The spelling of infinity becomes infinity; a NaN is an unknown."""
@@ -58,7 +60,7 @@ def _encodable(value: Any) -> Any:
 _number = (BeforeValidator(_read_number), PlainSerializer(_write_number))
 Number: TypeAlias = Annotated[float, Field(gt=-math.inf), *_number]
 Unknown: TypeAlias = Annotated[Annotated[float, Field(gt=-math.inf)] | None, *_number]
-Fraction: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
+Fraction: TypeAlias = Annotated[float, Field(ge=-ROUNDING, le=1.0 + ROUNDING)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Text: TypeAlias = Annotated[str, BeforeValidator(_encodable)]
 Label: TypeAlias = StrictInt | Annotated[StrictStr, BeforeValidator(_encodable)]

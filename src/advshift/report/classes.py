@@ -15,8 +15,9 @@ from advshift.report.words import Words
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_frequency", "draw_risks", "has_frequencies", "known_risks"]
+__all__ = ["draw_frequency", "draw_risks", "every", "has_frequencies", "known_risks"]
 
+MOST_DOTS = 3000  # classes that are drawn one by one
 MOST_HISTOGRAMS = 3  # models whose histograms can be read on top of each other
 
 
@@ -75,15 +76,20 @@ def has_frequencies(record: AuditRecord) -> bool:
     return len(shares) > 1 and max(shares) > 1.001 * min(shares)
 
 
+def every(model: ModelRecord) -> int:
+    """One of how many classes is drawn, in order of their shares, where there are too many to draw."""
+    return -(-len(model.classes) // MOST_DOTS)
+
+
 def draw_frequency(axes: Axes, record: AuditRecord, number: int, theme: Theme) -> None:
-    """Draw each class of one model as a dot: its share of the reference, and its risk."""
+    """Draw the classes of one model as dots: their share of the reference, and their risk."""
     model = record.models[number]
     pairs = [
         (entry.reference_share, entry.risk)
         for entry in model.classes
         if entry.risk is not None and math.isfinite(entry.risk) and entry.reference_share > 0
     ]
-    points = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    points = np.array(sorted(pairs), dtype=np.float64).reshape(-1, 2)[:: every(model)]
     size = 6.0 if len(points) <= 30 else 4.5 if len(points) <= 300 else 3.0
     dots(axes, points, colour=series(theme, number).colour, size=size)
     words = Words(record)

@@ -97,6 +97,7 @@ def _model(record: AuditRecord, words: Words, number: int) -> dict[str, Any]:
         "fix_at": _radius_of_marginals(record, words, model),
         "has_intervals": any(entry.lower is not None or entry.upper is not None for entry in model.classes),
         "unknown": sum(entry.risk is None for entry in model.classes),
+        "every": classes.every(model),
         "colour": f"var(--series-{number % len(THEMES['light'].series) + 1})",
         "dashes": look.dashes,
         "shape": look.shape,
@@ -231,7 +232,7 @@ def _frequency(record: AuditRecord, words: Words, number: int, name: str) -> str
         record,
         f"frequency{number}",
         f"Share of the reference mix against {words.metric}, for each class, {name}",
-        "Each dot is a class.",
+        "The worst classes stand in a table.",
     )
 
 
