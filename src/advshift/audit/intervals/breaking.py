@@ -72,7 +72,7 @@ def marginal_effects(
     >>> from advshift.audit.intervals import class_sample
     >>> sample = class_sample([50, 50], [5, 10], binary=True)
     >>> marginal_effects(sample, np.array([0.5, 0.5]), KLBall(0.1)).round(3).tolist()
-    [0.283, 0.717]
+    [0.28, 0.72]
     """
     risks, centre = fill_missing(sample, reference, missing)
     return as_numpy(uncertainty_set.worst_case(risks, centre).distribution)

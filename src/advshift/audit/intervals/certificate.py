@@ -132,7 +132,7 @@ def _at_outcomes(violations: Array, count: int) -> Float[Array, "weights outcome
 
 @lru_cache(maxsize=64)
 def _plausible_masses(count: int, cut: float, points: int) -> Float[Array, "points outcomes"]:
-    """Binomial probabilities at the left ends of the steps, with implausibly small outcomes moved to the least other."""
+    """Binomial probabilities at the steps' left ends, with implausibly small outcomes moved to the least other."""
     masses = binomial_masses(count, np.arange(points) / points)
     if cut <= 0.0:
         return masses

@@ -35,7 +35,7 @@ def cross_fitted_value(
     >>> generator = np.random.default_rng(0)
     >>> counts, sums = np.full((3, 4), 10.0), np.array([[1.0] * 4, [2.0] * 4, [3.0] * 4])
     >>> cross_fitted_value(counts, sums, np.full(3, 1 / 3), KLBall(0.1), generator=generator).round(3).item()
-    0.235
+    0.236
     """
     if counts.ndim != 2 or counts.shape != sums.shape or counts.shape[1] < 2:
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from advshift.audit.intervals.band import MinimumInterval
 from advshift.audit.intervals.debiased_chi_square import debiased_chi_square
@@ -29,7 +29,8 @@ REASONS = {
     "removed; the interval is the guaranteed one",
     "few-decide": "the worst case rests on so few examples or classes that a normal approximation cannot be trusted; "
     "the interval is the guaranteed one",
-    "not-narrower": "the de-biased interval would reach beyond the guaranteed bound; the interval is the guaranteed one",
+    "not-narrower": "the de-biased interval would reach beyond the guaranteed bound; the interval is the guaranteed "
+    "one",
     "unbounded": "the values have no bounds, so that no guaranteed bound exists, and the de-biased interval cannot be "
     "trusted here: no interval is shown",
 }
@@ -101,7 +102,7 @@ def worst_case_intervals(
     >>> sample = class_sample([100] * 50, [10] * 25 + [30] * 25, binary=True)
     >>> point, = worst_case_intervals(sample, np.full(50, 0.02), KLBall(np.array([0.1])))
     >>> point.interval, round(point.plug_in, 3), point.lower < point.debiased < point.upper < point.guaranteed_upper
-    ('debiased', 0.243, True)
+    ('debiased', 0.244, True)
     """
     if not 0.0 < confidence < 1.0:
         raise InputError(f"the confidence must lie between 0 and 1; got {confidence!r}")
@@ -111,7 +112,7 @@ def worst_case_intervals(
     bounded = sample.bounds is not None
     level = 1.0 - confidence
     bound = guaranteed_upper(sample, centre, uncertainty_set, level=level) if bounded else np.full(len(plug_in), np.nan)
-    found, reason = _debiased(sample, centre, uncertainty_set, confidence, reference_size, terms)
+    found, reason = _debiased(sample, centre, uncertainty_set, confidence, reference_size, terms, len(plug_in))
     low, high = _within(sample, found.low), _within(sample, found.high)
     shown = np.isfinite(low) & np.isfinite(high) & ~(high > bound)
     fallback = _guaranteed(sample, centre, uncertainty_set, level, bool(shown.all()) or not bounded, len(plug_in))
@@ -151,7 +152,7 @@ def guaranteed_upper(
     >>> from advshift.audit.intervals import class_sample
     >>> sample = class_sample([50] * 100, [10] * 100, binary=True)
     >>> guaranteed_upper(sample, np.full(100, 0.01), KLBall(np.array([0.1]))).round(2).tolist()
-    [0.31]
+    [0.25]
     """
     if not isinstance(uncertainty_set, KLBall):
         return np.atleast_1d(union_upper(sample, reference, uncertainty_set, level=level))
@@ -174,11 +175,12 @@ def _debiased(
     confidence: float,
     reference_size: int | None,
     terms: ExponentialTerms | None,
+    count: int,
 ) -> tuple[MinimumInterval, str | None]:
     """The de-biased interval, or nothing and the reason."""
     kept = reference > 0
     if not isinstance(uncertainty_set, KLBall | ChiSquareBall):
-        return _nothing(int(np.prod(_shape(uncertainty_set)))), "no-smooth-dual"
+        return _nothing(count), "no-smooth-dual"
     radii = np.atleast_1d(as_numpy(uncertainty_set.radius) + 0.0)
     if not bool(sample.observed[kept].all()):
         return _nothing(len(radii)), "empty-classes"
@@ -186,12 +188,15 @@ def _debiased(
     found = _nothing(len(radii))
     moved = radii > 0
     if moved.any():
-        size = {"confidence": confidence, "reference_size": reference_size}
         if isinstance(uncertainty_set, KLBall):
             own = None if terms is None else terms.take(np.flatnonzero(kept))
-            band, _ = debiased_kl(part, mass, radii[moved], terms=own, **size)
+            band, _ = debiased_kl(
+                part, mass, radii[moved], confidence=confidence, reference_size=reference_size, terms=own
+            )
         else:
-            band, _ = debiased_chi_square(part, mass, radii[moved], **size)
+            band, _ = debiased_chi_square(
+                part, mass, radii[moved], confidence=confidence, reference_size=reference_size
+            )
         for whole, piece in zip(found, band, strict=True):
             whole[moved] = piece
     if not moved.all():
@@ -227,13 +232,8 @@ def _guaranteed(
 
 
 def _nothing(count: int) -> MinimumInterval:
-    unknown = [np.full(count, np.nan) for _ in range(3)]
-    return MinimumInterval(*unknown, at=np.zeros(count, int), edge=np.zeros(count, bool))
-
-
-def _shape(uncertainty_set: UncertaintySet) -> tuple[int, ...]:
-    first = next(iter(uncertainty_set.parameters.values()), None)
-    return np.shape(first) or (1,)
+    value, low, high = (np.full(count, np.nan) for _ in range(3))
+    return MinimumInterval(value, low, high, np.zeros(count, int), np.zeros(count, bool))
 
 
 def _within(sample: ClassSample, value: Array) -> Array:

@@ -70,7 +70,7 @@ def _band(
     errors = error_of_means(sample)[:, None]
     own = (sample.variances / sample.counts)[:, None]
     total = (mass * np.where(above > 0, positive**2 - own, 0.0)).sum(axis=0)
-    total = np.maximum(total, np.finfo(float).tiny)
+    total = np.maximum(total, 1e-30)
     parts = mass**2 * _variance_of_square(above, errors)
     variance = parts.sum(axis=0)
     shares = parts / np.maximum(variance, np.finfo(float).tiny)

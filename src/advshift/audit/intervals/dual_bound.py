@@ -36,10 +36,10 @@ _FINE = Precision()
 
 
 class _Kind(NamedTuple):
-    """Classes that share certificates: where they are, the certificates' count, and the kernel to its outcomes."""
+    """Classes that share certificates: where they are, how many examples those are for, and the kernel to outcomes."""
 
     place: Array
-    count: int
+    size: int
     kernel: Array | None
 
 
@@ -59,7 +59,7 @@ def dual_upper(
     >>> from advshift.audit.intervals import class_sample
     >>> sample = class_sample([50] * 200, [10] * 200, binary=True)
     >>> dual_upper(sample, np.full(200, 1 / 200), np.array([0.1])).round(2).tolist()
-    [0.29]
+    [0.24]
     """
     if sample.bounds is None:
         raise InputError("values without bounds have no guaranteed limits; give bounds=(low, high) if there are any")
@@ -150,7 +150,7 @@ def _evidence(
     exponents = -scales * empty * np.exp(rate)
     row = np.arange(scales_count)[:, None]
     for kind in kinds:
-        made = certificate(kind.count, rate, rows, cut, precision)
+        made = certificate(kind.size, rate, rows, cut, precision)
         values = _conditional(sample.select(kind.place), kind, made.exponents)
         index = row + offsets[kind.place]
         power = scales[:, None] * mass[kind.place] / made.weights[index]

@@ -93,7 +93,7 @@ def union_upper(
     >>> from advshift.audit.intervals import class_sample
     >>> sample = class_sample([50, 50], [5, 10], binary=True)
     >>> round(float(union_upper(sample, np.array([0.5, 0.5]), KLBall(0.1))), 3)
-    0.3
+    0.304
     """
     limits = upper_limits(sample, level / _at_stake(reference, uncertainty_set))
     return as_numpy(uncertainty_set.worst_case(limits, reference).value)

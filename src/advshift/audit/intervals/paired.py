@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -67,11 +68,14 @@ def compare_worst_cases(
         raise InputError("a paired comparison needs the same examples for both models, but their counts differ")
     if np.shape(products) != first.counts.shape:
         raise InputError(f"products must hold one number per class: {len(first.counts)}; got {np.shape(products)}")
-    options = {"missing": missing, "reference_size": reference_size}
-    curves = [
-        worst_case_intervals(sample, reference, uncertainty_set, confidence=confidence, **options)
-        for sample in (first, second)
-    ]
+    infer = partial(
+        worst_case_intervals,
+        reference=reference,
+        uncertainty_set=uncertainty_set,
+        missing=missing,
+        reference_size=reference_size,
+    )
+    curves = [infer(sample, confidence=confidence) for sample in (first, second)]
     correlation = _correlation(first, second, products, reference, uncertainty_set, missing)
     apart = 0.5 + 0.5 * confidence
     wide: list[list[IntervalPoint]] | None = None
@@ -81,10 +85,7 @@ def compare_worst_cases(
             differences.append(_joined(one, two, float(correlation[place])))
             continue
         if wide is None:
-            wide = [
-                worst_case_intervals(sample, reference, uncertainty_set, confidence=apart, **options)
-                for sample in (first, second)
-            ]
+            wide = [infer(sample, confidence=apart) for sample in (first, second)]
         differences.append(_subtracted(wide[0][place], wide[1][place]))
     return differences
 
