@@ -6,7 +6,7 @@ The worst case is the minimum of a dual function of one variable: `V = min_x a(x
 - from above, `V` is at most the dual at *any* point, so the smallest upper limit along the band is a limit for `V`;
 - from below, the smallest lower limit along the band cannot exceed the lower limit at the minimiser, wherever that
   is, so it fails no more often than the limit at one point does. Beyond the last point that can be trusted the dual
-  is bounded from below through `W` at that point.
+  is bounded from below by convexity.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ class DualBand(NamedTuple):
     high: Float[Array, "points"]
     trusted: Bool[Array, "points"]
     deciding: Float[Array, "points"]
+
+    @property
+    def last(self) -> int:
+        """The last point that can be trusted; -1 if none can."""
+        return int(self.trusted.sum()) - 1
 
 
 def trust(
@@ -82,17 +87,17 @@ def minimum_interval(
     band: DualBand,
     offset: Float[Array, "radii points"],
     scale: Float[Array, "radii 1"],
-    floor: Float[Array, "points"],
+    beyond: Float[Array, "radii"],
 ) -> MinimumInterval:
-    """The interval of `min_x offset + scale·W`; `floor + W` at a point bounds it from below at all later points."""
-    last = int(band.trusted.sum()) - 1
+    """The interval of `min_x offset + scale·W`; `beyond` bounds it from below at all points after the trusted ones."""
+    last = band.last
     if last < 0:
         nothing = np.full(len(offset), np.nan)
         return MinimumInterval(nothing, nothing, nothing, np.zeros(len(offset), int), np.ones(len(offset), bool))
     kept = slice(0, last + 1)
     lows = offset[:, kept] + scale * band.low[kept]
     highs = offset[:, kept] + scale * band.high[kept]
-    low = np.minimum(lows.min(axis=1), floor[last] + band.low[last])
+    low = np.minimum(lows.min(axis=1), beyond)
     at = highs.argmin(axis=1)
     value = _smallest(offset[:, kept] + scale * band.centre[kept])
     high = highs.min(axis=1)

@@ -46,7 +46,7 @@ class IntervalPoint(NamedTuple):
     plug_in
         The worst case of the observed class risks: too large on average.
     debiased
-        The estimate of the true class risks' worst case without that bias.
+        The estimate of the true class risks' worst case without that bias; never above the plug-in value.
     lower, upper
         The interval that is shown: the worst case of the true class risks lies in it with the confidence asked for.
     interval
@@ -125,7 +125,7 @@ def worst_case_intervals(
             IntervalPoint(
                 radius=None if radii is None else float(radii[place]),
                 plug_in=float(plug_in[place]),
-                debiased=_number(_within(sample, found.value[place])),
+                debiased=_number(min(_within(sample, found.value[place]), plug_in[place])),
                 lower=_number(ends[0]),
                 upper=_number(ends[1]),
                 interval=kind if np.isfinite(ends[0]) else None,
@@ -164,7 +164,7 @@ def guaranteed_upper(
 def _radii(uncertainty_set: UncertaintySet, count: int) -> Float[Array, "radii"] | None:
     """The radii of the points; None for a set that has no radius of one number per point."""
     first = next(iter(uncertainty_set.parameters.values()), None)
-    values = np.atleast_1d(as_numpy(first)) if first is not None else np.zeros(0)
+    values = as_numpy(first).reshape(-1) if first is not None else np.zeros(0)
     return values.astype(np.float64) if values.shape == (count,) else None
 
 

@@ -48,9 +48,24 @@ def debiased_chi_square(
     band = _band(scaled, reference, thresholds, confidence, reference_size)
     stretch = np.sqrt(1.0 + 2.0 * radii)[:, None]
     offset = np.broadcast_to(thresholds, (len(radii), len(thresholds)))
-    found = minimum_interval(band, offset, stretch, thresholds)
+    found = minimum_interval(band, offset, stretch, _beyond(band, thresholds, stretch[:, 0]))
     value, low, high = (shift + scale * part for part in found[:3])
     return found._replace(value=value, low=low, high=high), band
+
+
+def _beyond(band: DualBand, thresholds: Array, stretch: Array) -> Float[Array, "radii"]:
+    """A lower limit of the dual at all thresholds beyond the last trusted one.
+
+    `√Q` is convex in `η`, so that the dual rises beyond a point where its slope is positive already. And `√Q + η` does
+    not fall.
+    """
+    last = band.last
+    floor = np.full(len(stretch), thresholds[last] + band.low[last])
+    before = int(np.searchsorted(thresholds, 2.0 * thresholds[last] - thresholds[-1]))
+    if last < 1 or before >= last:
+        return floor
+    slope = (band.low[last] - band.high[before]) / (thresholds[last] - thresholds[before])
+    return np.where(1.0 + stretch * slope >= 0.0, np.inf, floor)
 
 
 def _thresholds(sample: ClassSample, smallest: float) -> Float[Array, "points"]:

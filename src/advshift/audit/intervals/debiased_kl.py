@@ -56,9 +56,24 @@ def debiased_kl(
     terms = exponential_terms(scaled, rates) if terms is None else terms
     band = kl_band(scaled, reference, rates, terms, confidence=confidence, reference_size=reference_size)
     offset = radii[:, None] / rates
-    found = minimum_interval(band, offset, np.ones((len(radii), 1)), np.zeros(len(rates)))
+    found = minimum_interval(band, offset, np.ones((len(radii), 1)), _beyond(band, rates, radii))
     value, low, high = (shift + scale * part for part in found[:3])
     return found._replace(value=value, low=low, high=high), band
+
+
+def _beyond(band: DualBand, rates: Array, radii: Array) -> Float[Array, "radii"]:
+    """A lower limit of the dual at all rates beyond the last trusted one.
+
+    `log S` is convex, so that with its slope `s` before that point the dual beyond it lies between its value there and
+    `s`. And `log S(λ)/λ` does not fall.
+    """
+    last = band.last
+    before = int(np.searchsorted(rates, 0.5 * rates[last]))
+    if last < 1 or before >= last:
+        return np.full(len(radii), band.low[last])
+    rise = rates[last] * band.low[last] - rates[before] * band.high[before]
+    slope = rise / (rates[last] - rates[before])
+    return np.maximum(band.low[last], np.minimum(radii / rates[last] + band.low[last], slope))
 
 
 def kl_band(

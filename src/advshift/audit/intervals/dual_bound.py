@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from advshift.audit.intervals.certificate import Precision, binomial_masses, certificate
 from advshift.audit.intervals.sample import ClassSample
@@ -29,6 +29,7 @@ _WIDTH = 0.7  # of the shares, in the logarithm of the rate
 _IGNORED = 1e-4  # a rate with a smaller share is not tried
 _CUT = 0.1  # part of the level that pays for leaving implausible counts out
 _LARGEST = 600.0
+_HALVINGS = 40
 _FEW = 3  # distinct counts up to which every count gets certificates of its own
 _THINNED = 1000  # most examples of a class that are made use of
 _COARSE = Precision(points=256, ratio=2.0, rounds=6)
@@ -181,8 +182,9 @@ def _invert(scales: Array, exponents: Array, logs: Float[Array, "radii"]) -> Flo
     scales, exponents = scales[usable], exponents[usable] - np.log(len(scales))
     high = ((logs[:, None] - exponents) / scales).min(axis=1)
     low = high - 1.01 * np.log(len(scales) + 1.0) / scales.min()
-    for _ in range(50):
+    for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        beyond = logsumexp(scales * middle[:, None] + exponents, axis=1) >= logs
+        powers = scales * middle[:, None] + (exponents - logs[:, None])
+        beyond = np.exp(np.minimum(powers, 1.0)).sum(axis=1) >= 1.0
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     return high
