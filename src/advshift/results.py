@@ -20,6 +20,7 @@ from advshift.audit.record import AuditRecord
 from advshift.audit.references import reference_of
 from advshift.errors import InputError, require
 from advshift.numerics.backend import as_numpy
+from advshift.types import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,12 +112,12 @@ def audit(
     ids: Any = None,
     metric: str | None = None,
     set: str | None = None,  # noqa: A002 - the command's word
-    radii: Sequence[float] | float | None = None,
-    max_ratio: Sequence[float] | float | None = None,
+    radii: ArrayLike | None = None,
+    max_ratio: ArrayLike | None = None,
     ranges: Mapping[str, Any] | None = None,
     costs: Any = None,
-    bounds: tuple[float, float] | None = None,
-    targets: Sequence[float] | float | None = None,
+    bounds: tuple[float | int, float | int] | None = None,
+    targets: ArrayLike | None = None,
     common: bool = False,
     confidence: float = 0.95,
     empty_class: EmptyClass = "worst",
@@ -195,7 +196,7 @@ def audit(
     return AuditResult(assemble(reading, centre, question))
 
 
-def _numbers(value: Sequence[float] | float | None) -> tuple[float, ...] | None:
+def _numbers(value: ArrayLike | None) -> tuple[float, ...] | None:
     if value is None:
         return None
     try:

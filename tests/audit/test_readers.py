@@ -23,7 +23,7 @@ from advshift.audit.statistics import ClassStatistics
 from advshift.errors import InputError
 
 pyarrow = pytest.importorskip("pyarrow")
-import pyarrow.parquet  # noqa: E402
+parquet = pytest.importorskip("pyarrow.parquet")
 
 ROWS = 240
 
@@ -51,7 +51,7 @@ def _write(path: Path, columns: dict[str, list[Any]]) -> str:
     elif path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
     elif path.suffix == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=50)
+        parquet.write_table(pyarrow.table(columns), path, row_group_size=50)
     else:
         np.savez(path, **{name: np.array(values) for name, values in columns.items()})
     return str(path)
@@ -404,9 +404,9 @@ def test_renormalise(tmp_path: Path) -> None:
 
 def test_classes_known_beforehand(tmp_path: Path) -> None:
     name = _bad(tmp_path, "x.csv", "label,prediction\na,a\nb,c\n")
-    with pytest.raises(InputError, match="row 2 of x.csv has the label 'b', which is not among the classes a, c"):
+    with pytest.raises(InputError, match=r"row 2 of x\.csv has the label 'b', which is not among the classes a, c"):
         read_files([name], Options(classes=("a", "c")))
-    with pytest.raises(InputError, match="row 2 of x.csv has the prediction 'c', which is not among the classes a, b"):
+    with pytest.raises(InputError, match=r"row 2 of x\.csv has the prediction 'c', which is not among"):
         read_files([name], Options(classes=("a", "b")))
     assert read_files([name], Options(classes=("a", "b", "c"))).statistics[0].classes == ("a", "b", "c")
 

@@ -31,7 +31,7 @@ class Model:
     column: int
     risks: Float[Array, "classes"]
     reference: Float[Array, "classes"]
-    bounds: tuple[float, float] | None
+    bounds: tuple[float | int, float | int] | None
     binary: bool
 
     @property
@@ -59,7 +59,7 @@ def model_of(
     statistics: ClassStatistics,
     column: int,
     reference: Float[Array, "classes"],
-    bounds: tuple[float, float] | None,
+    bounds: tuple[float | int, float | int] | None,
     empty_class: EmptyClass,
 ) -> Model:
     """Fill in the risks of classes that have no examples."""

@@ -61,7 +61,7 @@ class Metric:
     name: str
     kind: str
     k: int = 0
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[float | int, float | int] | None = None
     costs: Mapping[tuple[Label, Label], float] = field(default_factory=dict)
 
     @property
@@ -74,7 +74,7 @@ def as_metric(
     name: str,
     *,
     costs: Mapping[tuple[Label, Label], float] | None = None,
-    bounds: tuple[float, float] | None = None,
+    bounds: tuple[float | int, float | int] | None = None,
     columns: tuple[str, ...] = ("loss",),
 ) -> Metric:
     """Find a metric by its name; `columns` are the names of columns that hold a value per example.

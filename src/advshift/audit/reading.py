@@ -53,7 +53,7 @@ class Options:
 
     metric: str | None = None
     costs: Mapping[tuple[Label, Label], float] | None = None
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[float | int, float | int] | None = None
     classes: tuple[Label, ...] | None = None
     folds: int = FOLDS
     seed: int = 0

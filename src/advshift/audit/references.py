@@ -35,7 +35,7 @@ class Reference:
     size: int | None = None
 
 
-def reference_of_counts(counts: Mapping[Label, float], source: str, size: int | None = None) -> Reference:
+def reference_of_counts(counts: Mapping[Label, float | int], source: str, size: int | None = None) -> Reference:
     """Divide counts (or shares, of any sum) by their total.
 
     >>> reference_of_counts({"b": 3, "a": 1}, "given").distribution.tolist()

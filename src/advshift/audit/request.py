@@ -32,7 +32,7 @@ class Request:
     wanted: Wanted = field(default_factory=Wanted)
     metric: str | None = None
     costs: str | None = None
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[float | int, float | int] | None = None
     classes: str | None = None
     renormalise: bool = False
     reference: str = "empirical"

@@ -44,10 +44,12 @@ def load_arrays(path: Path, kind: str, name: str, model: str, wanted: Wanted) ->
 
 
 def _load(path: Path, kind: str) -> dict[str, Any]:
-    if kind == "npy":
-        return {"array": np.load(path, allow_pickle=False)}
-    with np.load(path, allow_pickle=False) as file:
-        return {key: file[key] for key in file}
+    # Opened here, since NumPy leaves a file open that turns out not to be an archive.
+    with path.open("rb") as file:
+        if kind == "npy":
+            return {"array": np.load(file, allow_pickle=False)}
+        with np.load(file, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive}
 
 
 def _probabilities(arrays: dict[str, Any], names: tuple[str, ...], file: str) -> Any:
