@@ -104,10 +104,10 @@ def curve_csv(record: AuditRecord) -> str:
 def audit(
     labels: Any,
     predictions: Any = None,
+    reference: Any = None,
     *,
     probabilities: Any = None,
     losses: Any = None,
-    reference: Any = None,
     classes: Sequence[Label] | None = None,
     ids: Any = None,
     metric: str | None = None,
@@ -135,13 +135,13 @@ def audit(
         The true class of each example: whole numbers or text.
     predictions
         The predicted classes; an array with two axes is taken for probabilities.
+    reference
+        The mix around which the mix moves: `"empirical"` (the default: the shares in `labels`), `"uniform"`, a mapping
+        from classes to shares or counts, or shares in the order of the sorted classes.
     probabilities
         One row per example, one column per class.
     losses
         One number per example, higher being worse.
-    reference
-        The mix around which the mix moves: `"empirical"` (the default: the shares in `labels`), `"uniform"`, a mapping
-        from classes to shares or counts, or shares in the order of the sorted classes.
     classes
         The classes in the order of the columns of the probabilities; other labels are then faults.
     ids
