@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from advshift import __version__
-from advshift.audit.estimates import EmptyClass, Estimates, Model, estimate, model_of
+from advshift.audit.estimates import EmptyClass, Estimates, Model, class_limits, compare, estimate, model_of
 from advshift.audit.feared import Feared
 from advshift.audit.reading import Reading, Warned
 from advshift.audit.record import AuditRecord
@@ -64,7 +64,15 @@ def assemble(reading: Reading, reference: Reference, question: Question, command
         aligned = statistics.over(classes)
         models.append(model_of(name, aligned, column, shares, reading.metric.bounds, question.empty_class))
     notices += _empty_classes(models, shares, question)
-    found = [estimate(model, question.feared) for model in models]
+    found = [
+        estimate(
+            model,
+            question.feared,
+            confidence=question.confidence,
+            generator=np.random.default_rng([question.seed, k]),
+        )
+        for k, model in enumerate(models)
+    ]
     targets = question.targets if question.targets is not None else _default_targets(models[0])
     warnings = [*reading.warnings, *notices, *_unique(found)]
     return AuditRecord.model_validate(
@@ -84,6 +92,7 @@ def assemble(reading: Reading, reference: Reference, question: Question, command
                 _model_fields(model, estimates, question, targets, found[0])
                 for model, estimates in zip(models, found, strict=True)
             ],
+            "comparisons": _comparisons(models, question) if reading.paired else [],
             "warnings": [{"code": one.code, "message": one.message} for one in warnings],
         }
     )
@@ -173,11 +182,14 @@ def _model_fields(
 def _class_fields(model: Model, estimates: Estimates, question: Question) -> list[dict[str, Any]]:
     marginal = estimates.plug_in.distribution[_headline(model, estimates)]
     count = model.statistics.count
+    lower, upper = class_limits(model, question.confidence)
     return [
         {
             "class": label,
             "count": int(count[k]),
             "risk": float(model.risks[k]) if count[k] else None,
+            "lower": float(lower[k]) if count[k] else None,
+            "upper": float(upper[k]) if count[k] else None,
             "reference_share": float(model.reference[k]),
             "marginal": float(marginal[k]),
         }
@@ -202,16 +214,16 @@ def _largest_ratio(distribution: Any, reference: Any) -> float:
 
 
 def _point_fields(model: Model, estimates: Estimates, question: Question, k: int, first: Estimates) -> dict[str, Any]:
-    worst, radius = estimates.plug_in, question.feared.radii[k]
+    worst, point, radius = estimates.plug_in, estimates.points[k], question.feared.radii[k]
     return {
         "radius": radius,
         "plug_in": float(worst.value[k]),
-        "debiased": _number(estimates.debiased[k]),
-        "lower": _number(estimates.lower[k]),
-        "upper": _number(estimates.upper[k]),
-        "interval": estimates.interval[k],
-        "cross_fitted": _number(estimates.cross_fitted[k]),
-        "guaranteed_upper": _number(estimates.guaranteed_upper[k]),
+        "debiased": point.debiased,
+        "lower": point.lower,
+        "upper": point.upper,
+        "interval": point.interval,
+        "cross_fitted": float(estimates.cross_fitted[k]),
+        "guaranteed_upper": point.guaranteed_upper,
         "slack": bool(worst.multiplier[k] == 0.0 and radius > question.feared.centre),
         "converged": bool(worst.converged[k]),
         "max_ratio": _largest_ratio(worst.distribution[k], model.reference),
@@ -220,8 +232,24 @@ def _point_fields(model: Model, estimates: Estimates, question: Question, k: int
     }
 
 
-def _number(value: Any) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _comparisons(models: Sequence[Model], question: Question) -> list[dict[str, Any]]:
+    """The first model against each of the others."""
+    return [
+        {
+            "first": models[0].name,
+            "second": model.name,
+            "radius": radius,
+            "difference": found.difference,
+            "lower": found.lower,
+            "upper": found.upper,
+        }
+        for model in models[1:]
+        for radius, found in zip(
+            question.feared.radii,
+            compare(models[0], model, question.feared, confidence=question.confidence),
+            strict=True,
+        )
+    ]
 
 
 def _breaking_points(model: Model, question: Question, targets: Sequence[float]) -> list[dict[str, Any]]:
