@@ -15,9 +15,12 @@ from advshift.audit.assemble import Question, assemble
 from advshift.audit.estimates import EmptyClass
 from advshift.audit.feared import feared_mixes
 from advshift.audit.labels import Label, as_labels
+from advshift.audit.metrics import as_metric
 from advshift.audit.readers import Examples, Options, read_arrays
+from advshift.audit.reading import Input, Reading
 from advshift.audit.record import AuditRecord
-from advshift.audit.references import reference_of
+from advshift.audit.references import Reference, reference_of
+from advshift.audit.statistics import ClassStatistics
 from advshift.errors import InputError, require
 from advshift.numerics.backend import as_numpy
 from advshift.types import ArrayLike
@@ -25,7 +28,7 @@ from advshift.types import ArrayLike
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["AuditResult", "audit"]
+__all__ = ["AuditResult", "audit", "audit_statistics"]
 
 
 class AuditResult:
@@ -176,24 +179,71 @@ def audit(
     named = costs if costs is None or isinstance(costs, Mapping) else _cost_pairs(costs, labels, own)
     options = Options(metric=metric, costs=named, bounds=bounds, classes=own, seed=seed, renormalise=renormalise)
     reading = read_arrays(_models(labels, predictions, probabilities, losses, ids), options)
-    counts = sum(one.over(reading.classes).count for one in reading.statistics)
-    centre = reference_of(reference, reading.classes, counts)
-    feared = feared_mixes(
-        set,
-        _numbers(radii),
-        _numbers(max_ratio),
-        classes=int(np.count_nonzero(centre.distribution)),
-        ranges=None if ranges is None else dict(ranges),
-    )
-    question = Question(
-        feared=feared,
+    question = _question(
+        reading,
+        reference,
+        mixes=(set, _numbers(radii), _numbers(max_ratio), None if ranges is None else dict(ranges)),
         confidence=confidence,
         empty_class=empty_class,
         targets=_numbers(targets),
         common=common,
         seed=seed,
     )
-    return AuditResult(assemble(reading, centre, question))
+    return AuditResult(assemble(reading, *question))
+
+
+def audit_statistics(
+    statistics: ClassStatistics,
+    reference: Any = None,
+    *,
+    metric: str = "error",
+    set: str | None = None,  # noqa: A002 - the command's word
+    radii: ArrayLike | None = None,
+    max_ratio: ArrayLike | None = None,
+    bounds: tuple[float | int, float | int] | None = None,
+    targets: ArrayLike | None = None,
+    confidence: float = 0.95,
+    empty_class: EmptyClass = "worst",
+    seed: int = 0,
+) -> AuditResult:
+    """Audit statistics that were merged from several machines; each of their values is a model.
+
+    Parameters
+    ----------
+    statistics
+        All models' statistics, on the same examples.
+    metric
+        What the values are.
+    reference, set, radii, max_ratio, bounds, targets, confidence, empty_class, seed
+        As in `audit`.
+
+    >>> statistics = advshift.audit.ClassStatistics(["model"])
+    >>> statistics.update([0, 0, 0, 1], {"model": [0, 0, 0, 1]})
+    >>> advshift.results.audit_statistics(statistics, max_ratio=2).record.models[0].curve[0].plug_in
+    0.5
+    """
+    measured = as_metric(metric, bounds=bounds, columns=(metric,))
+    inputs = [Input(name, int(statistics.count.sum())) for name in statistics.values]
+    reading = Reading(statistics.values, (statistics,), measured, inputs)
+    question = _question(
+        reading,
+        reference,
+        mixes=(set, _numbers(radii), _numbers(max_ratio), None),
+        confidence=confidence,
+        empty_class=empty_class,
+        targets=_numbers(targets),
+        seed=seed,
+    )
+    return AuditResult(assemble(reading, *question))
+
+
+def _question(reading: Reading, reference: Any, *, mixes: Any, **rest: Any) -> tuple[Reference, Question]:
+    """Settle the reference, which may need the data's classes, and then the mixes, which may need the reference."""
+    counts = sum(one.over(reading.classes).count for one in reading.statistics)
+    centre = reference_of(reference, reading.classes, counts)
+    name, radii, ratios, ranges = mixes
+    carrying = int(np.count_nonzero(centre.distribution))
+    return centre, Question(feared=feared_mixes(name, radii, ratios, classes=carrying, ranges=ranges), **rest)
 
 
 def _numbers(value: ArrayLike | None) -> tuple[float, ...] | None:

@@ -173,7 +173,7 @@ OPTIONS = st.lists(
 )
 
 
-@settings(FUZZ, max_examples=60)
+@settings(FUZZ, max_examples=40)
 @given(st.lists(FILES, min_size=1, max_size=2), OPTIONS)
 def test_command(files: list[tuple[str, bytes]], options: list[list[str]]) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
