@@ -93,7 +93,7 @@ def _model(record: AuditRecord, words: Words, number: int) -> dict[str, Any]:
         "comparison": words.comparison(record.models[0], model) if number else None,
         "mixes": [_mix(record, words, model, point) for point in three_mixes(record, model)],
         "worst": _bars(words, worst_classes(record, model, MOST_CLASSES)),
-        "fix": first_to_fix(model, MOST_GAINS),
+        "fix": first_to_fix(record, model, MOST_GAINS),
         "fix_at": _radius_of_marginals(record, words, model),
         "has_intervals": any(entry.lower is not None or entry.upper is not None for entry in model.classes),
         "unknown": sum(entry.risk is None for entry in model.classes),

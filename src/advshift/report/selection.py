@@ -139,10 +139,21 @@ def worst_classes(record: AuditRecord, model: ModelRecord, most: int) -> list[Cl
     return sorted(known, key=lambda entry: _badness(record, entry.risk), reverse=True)[:most]
 
 
-def first_to_fix(model: ModelRecord, most: int) -> list[ClassRecord]:
-    """The classes whose improvement lowers the worst case most, per point of improvement."""
-    known = [entry for entry in model.classes if entry.marginal]
-    return sorted(known, key=lambda entry: entry.marginal or 0.0, reverse=True)[:most]
+class Fix(NamedTuple):
+    """A class to improve, and what the worst case loses to first order if it becomes as good as the best class."""
+
+    entry: ClassRecord
+    saves: float
+
+
+def first_to_fix(record: AuditRecord, model: ModelRecord, most: int) -> list[Fix]:
+    """The classes that the worst case would gain most from, the best opportunity first."""
+    known = [
+        (entry, entry.marginal, entry.risk) for entry in model.classes if entry.marginal and entry.risk is not None
+    ]
+    best = min((_badness(record, risk) for _, _, risk in known), default=0.0)
+    fixes = [Fix(entry, effect * (_badness(record, risk) - best)) for entry, effect, risk in known]
+    return sorted((fix for fix in fixes if fix.saves > 0), key=lambda fix: fix.saves, reverse=True)[:most]
 
 
 def _badness(record: AuditRecord, risk: float | None) -> float:

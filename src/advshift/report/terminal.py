@@ -142,15 +142,12 @@ class _Page:
         return self._table(f"Who gains where {'' if point is None else words.radius(point)}", headers, rows)
 
     def _fix(self, model: ModelRecord) -> Table:
+        words = self.words
         rows = [
-            (self._label(entry.label), f"{entry.marginal:.3f}", self.words.value(entry.risk))
-            for entry in first_to_fix(model, MOST_CLASSES)
+            (self._label(entry.label), words.value(entry.risk), f"{entry.marginal:.3f}", words.bare(saves))
+            for entry, saves in first_to_fix(self.record, model, MOST_CLASSES)
         ]
-        return self._table(
-            "Fix these first",
-            ["class", "effect on the worst case" if self.level else "effect", self.words.metric],
-            rows,
-        )
+        return self._table("Fix these first", ["class", words.metric, "effect", words.saves], rows)
 
     def _worst(self, model: ModelRecord) -> Table:
         words = self.words

@@ -86,6 +86,11 @@ class Words:
         """The head of a column of parts of the worst case."""
         return "adds (points)" if self.share else "adds"
 
+    @property
+    def saves(self) -> str:
+        """The head of a column of what the worst case can lose."""
+        return "can save (points)" if self.share else "can save"
+
     def share_of(self, number: float | None) -> str:
         """A share of a mix: `0.6 %`."""
         return UNKNOWN if number is None else f"{percent(number)}{SPACE}%"
