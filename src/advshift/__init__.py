@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from advshift import numerics, sets
+    from advshift import losses, numerics, reductions, sets
     from advshift.errors import AdvshiftError, InputError, MissingDependencyError
     from advshift.results import AuditResult, audit
     from advshift.types import WorstCase
@@ -26,7 +26,7 @@ _PUBLIC = {
 }
 # Public name -> (the module that holds it, the module it needs, the extra that brings that module).
 _OPTIONAL: dict[str, tuple[str, str, str]] = {}
-_MODULES = ("audit", "numerics", "sets")
+_MODULES = ("audit", "losses", "numerics", "reductions", "sets")
 
 __all__ = [
     "AdvshiftError",
@@ -36,7 +36,9 @@ __all__ = [
     "WorstCase",
     "__version__",
     "audit",
+    "losses",
     "numerics",
+    "reductions",
     "sets",
 ]
 

@@ -13,7 +13,7 @@ from advshift.numerics.backend import choose, dot, namespace, total
 from advshift.numerics.filling import descending
 from advshift.types import Array, PerProblem
 
-__all__ = ["divergence_of", "truncate_to_divergence", "truncate_to_mean"]
+__all__ = ["divergence_of", "truncate_to_divergence", "truncate_to_excess", "truncate_to_mean"]
 
 
 def truncate_to_divergence(
@@ -45,6 +45,17 @@ def truncate_to_mean(
     distance = scaled - target
     lower = -dot(weights, distance)
     return target - dot(weights, distance * distance) / choose(lower > 0, lower, 1.0)
+
+
+def truncate_to_excess(
+    scaled: Float[Array, "*#batch classes"],
+    reference: Float[Array, "*#batch classes"],
+    excess: PerProblem,
+) -> PerProblem:
+    """Find the threshold `η` at which `Σ p (e-η)₊` is `excess`, which must be positive; the largest risk is 0."""
+    risks, first, _ = _excesses(scaled, reference)
+    weights = choose(_at_least(scaled, risks, first < excess), reference, 0.0)
+    return (dot(weights, scaled) - excess) / total(weights)
 
 
 def divergence_of(reference: Float[Array, "*#batch classes"], weights: Float[Array, "*#batch classes"]) -> PerProblem:
