@@ -161,7 +161,7 @@ def test_every_reduction_has_a_case() -> None:
 
 
 @names
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000), st.booleans())
 def test_equals_a_formula_by_hand(name: str, seed: int, weighted: bool) -> None:
     losses = _losses(seed=seed)
@@ -254,7 +254,7 @@ def test_order_does_not_matter(name: str) -> None:
 
 
 @whole
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000), st.integers(0, 15), st.floats(0.0, 5.0))
 def test_no_loss_that_grows_lowers_it(name: str, seed: int, which: int, more: float) -> None:
     losses = _losses(seed=seed)
@@ -264,7 +264,7 @@ def test_no_loss_that_grows_lowers_it(name: str, seed: int, which: int, more: fl
 
 
 @suprema
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000))
 def test_between_the_mean_and_the_largest(name: str, seed: int) -> None:
     losses = _losses(seed=seed)
@@ -281,7 +281,7 @@ def test_equal_losses_are_their_mean(name: str, level: float) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in WHOLE if n not in ("hashimoto", "cvar-dual", "chi-square-dual")])
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000), st.floats(-50, 50))
 def test_a_constant_passes_through(name: str, seed: int, shift: float) -> None:
     losses = _losses(seed=seed)
@@ -488,7 +488,7 @@ class TestStreaming:
 
 class TestDoro:
     @given(st.integers(0, 1000), st.sampled_from([(20, 0.1, 0.5), (20, 0.2, 0.25), (40, 0.05, 0.5)]))
-    @settings(max_examples=20)
+    @settings(max_examples=10)
     def test_ranks(self, seed: int, case: tuple[int, float, float]) -> None:
         """Where all counts are whole: the mean of ranks `εn` to `(ε + α(1-ε))n`."""
         n, epsilon, alpha = case
