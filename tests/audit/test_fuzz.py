@@ -134,6 +134,8 @@ def test_readers(file: tuple[str, bytes], metric: str | None, renormalise: bool)
 
 
 @settings(FUZZ, max_examples=60)
+@example((".jsonl", b'{"label": 9.223372036854776e+18}'))
+@example((".jsonl", b'{"label": false, "prediction": 9.223372036854776e+18}'))
 @given(FILES)
 def test_small_tables(file: tuple[str, bytes]) -> None:
     suffix, content = file

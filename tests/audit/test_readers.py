@@ -248,6 +248,8 @@ def test_aggregated_errors_and_values(tmp_path: Path) -> None:
         ("class,count,value_sum,value_square_sum\na,3,3,1\n", "too small for its sum"),
         ("class,count,value_sum,value_square_sum\na,0,3,9\n", "values but no examples"),
         ("class,count,errors\n", "no rows"),
+        ("class,count,errors\na,1e300,1\n", "row 1 of agg.csv has a count"),
+        ("class,fold,count,errors\na,1000000000000,3,1\n", "row 1 of agg.csv has a fold"),
     ],
 )
 def test_aggregated_tables_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:

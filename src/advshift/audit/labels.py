@@ -14,6 +14,8 @@ __all__ = ["Label", "as_label", "as_labels", "sorted_labels"]
 
 Label: TypeAlias = int | str
 
+EXACT = 2.0**53  # up to here every whole number is a float of its own
+
 
 def as_labels(values: Any, name: str = "labels") -> Any:
     """Bring labels to a NumPy vector of integers or of text.
@@ -31,6 +33,8 @@ def as_labels(values: Any, name: str = "labels") -> Any:
     if array.dtype.kind == "O":
         return _of_objects(array, name)
     if array.dtype.kind in "iub":
+        if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
+            raise InputError(f"{name} that are whole numbers must be below 2^63; got {array.max()}")
         return array.astype(np.int64)
     if array.dtype.kind in "UT":
         return array.astype(np.dtype(str) if array.dtype.kind == "T" else array.dtype)
@@ -40,7 +44,7 @@ def as_labels(values: Any, name: str = "labels") -> Any:
 
 
 def _of_floats(array: Any, name: str) -> Any:
-    wrong = np.flatnonzero(~np.isfinite(array) | (array != np.round(array)))
+    wrong = np.flatnonzero(~(np.abs(array) <= EXACT) | (array != np.round(array)))
     if wrong.size:
         raise InputError(
             f"{name} must be whole numbers or text; example {int(wrong[0])} (counted from 0) has {array[wrong[0]]!s}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from advshift.audit.labels import EXACT
 from advshift.audit.metrics import Metric, as_metric
 from advshift.audit.readers.columns import Wanted, usual
 from advshift.audit.readers.quoting import quoted
@@ -15,6 +16,8 @@ from advshift.audit.statistics import ClassStatistics
 from advshift.errors import InputError
 
 __all__ = ["read_aggregated"]
+
+MOST_FOLDS = 1000
 
 
 def read_aggregated(
@@ -76,7 +79,11 @@ def _checked(columns: dict[str, Any], metric: Metric, file: str) -> dict[str, An
     rows: dict[str, Any] = {role: np.asarray(column) for role, column in columns.items()}
     rows["label"] = [_label(label, file) for label in rows["label"].tolist()]
     counts, sums, squares = rows["count"], rows["value_sum"], rows["value_square_sum"]
-    _refuse((counts < 0) | (counts != np.round(counts)), "a count that is not a whole number from 0 up", file)
+    _refuse(
+        (counts < 0) | (counts > EXACT) | (counts != np.round(counts)),
+        "a count that is not a whole number from 0 up",
+        file,
+    )
     if metric.kind == "error":
         wrong = (sums < 0) | (sums > counts) | (sums != np.round(sums))
         _refuse(wrong, "errors that are not a whole number between 0 and the count", file)
@@ -84,7 +91,7 @@ def _checked(columns: dict[str, Any], metric: Metric, file: str) -> dict[str, An
     _refuse(squares * counts < sums**2 * (1 - 1e-9), "a sum of squares that is too small for its sum", file)
     rows["count"] = counts.astype(np.int64)
     rows["fold"] = np.asarray(rows.get("fold", np.zeros(len(counts))), dtype=np.int64)
-    _refuse(rows["fold"] < 0, "a negative fold", file)
+    _refuse((rows["fold"] < 0) | (rows["fold"] >= MOST_FOLDS), f"a fold that is not from 0 to {MOST_FOLDS - 1}", file)
     return rows
 
 

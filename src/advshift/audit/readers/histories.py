@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from advshift.audit.history import History
-from advshift.audit.labels import Label, as_labels, sorted_labels
+from advshift.audit.labels import EXACT, Label, as_labels, sorted_labels
 from advshift.audit.readers.distributions import columns_of, numbers
 from advshift.audit.readers.sources import open_source
 from advshift.audit.readers.tables import open_database, open_table
@@ -76,7 +76,7 @@ def _wide(found: dict[str, Any], first: str, file: str) -> History:
 
 
 def _checked(names: tuple[str, ...], classes: tuple[Label, ...], table: Any, file: str) -> History:
-    if (table < 0).any() or (table != np.round(table)).any():
+    if not ((table >= 0) & (table == np.round(table)) & (table <= EXACT)).all():
         raise InputError(f"{file} must hold counts, whole numbers from 0 up; shares do not tell how sure they are")
     empty = np.flatnonzero(table.sum(axis=1) == 0)
     if empty.size:
