@@ -24,6 +24,7 @@ _RELATIVE = 0.2  # relative standard deviation of the dual's sum up to which its
 _SINGLE = 0.7  # the same of the terms that decide, up to which their skewness does no harm
 _UNBOUNDED_SINGLE = 0.5  # for values without bounds, whose own skewness is unknown
 _UNBOUNDED_CLASSES = 4.0  # for these, how many classes must share the decision
+_UNBOUNDED_FREEDOM = 20.0  # and how well the variance must be known
 
 
 class DualBand(NamedTuple):
@@ -48,6 +49,7 @@ def trust(
     relative: Float[Array, "points"],
     single: Float[Array, "points"],
     deciding: Float[Array, "points"],
+    freedom: Float[Array, "points"],
     *,
     bounded: bool,
 ) -> Bool[Array, "points"]:
@@ -61,12 +63,14 @@ def trust(
         The same for one of its terms, averaged over the classes by their part of the variance.
     deciding
         The effective number of classes that the variance comes from.
+    freedom
+        The degrees of freedom of that variance.
     bounded
         Whether the values have bounds; without them their skewness is unknown, and more is asked.
     """
     fine = (relative < _RELATIVE) & (single < (_SINGLE if bounded else _UNBOUNDED_SINGLE))
     if not bounded:
-        fine &= deciding >= _UNBOUNDED_CLASSES
+        fine &= (deciding >= _UNBOUNDED_CLASSES) & (freedom >= _UNBOUNDED_FREEDOM)
     return np.logical_and.accumulate(fine)
 
 
@@ -97,7 +101,7 @@ def minimum_interval(
     kept = slice(0, last + 1)
     lows = offset[:, kept] + scale * band.low[kept]
     highs = offset[:, kept] + scale * band.high[kept]
-    low = np.minimum(lows.min(axis=1), beyond)
+    low = np.minimum(_smallest(lows), beyond)
     at = highs.argmin(axis=1)
     value = _smallest(offset[:, kept] + scale * band.centre[kept])
     high = highs.min(axis=1)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from advshift.audit.intervals.band import DualBand, MinimumInterval, minimum_interval, trust
-from advshift.audit.intervals.debiased_kl import reach, rescale, scale_of, studentised
+from advshift.audit.intervals.debiased_kl import freedom_of, reach, rescale, scale_of, studentised
 from advshift.audit.intervals.delta import error_of_means
 from advshift.audit.intervals.sample import ClassSample
 from advshift.types import Array
@@ -102,7 +102,7 @@ def _band(
     higher = np.maximum(normal, np.sqrt(total + np.maximum(reached, 0.0)) - np.sqrt(total))
     single = np.sqrt((shares * (2.0 * errors / np.maximum(positive, errors)) ** 2).sum(axis=0))
     deciding = 1.0 / np.maximum((shares**2).sum(axis=0), np.finfo(float).tiny)
-    trusted = trust(relative, single, deciding, bounded=sample.bounds is not None)
+    trusted = trust(relative, single, deciding, freedom_of(sample, shares), bounded=sample.bounds is not None)
     return DualBand(centre, centre - below, centre + higher, trusted, deciding)
 
 

@@ -15,9 +15,10 @@ from advshift.audit.intervals.exponential import ExponentialTerms, exponential_t
 from advshift.audit.intervals.sample import ClassSample
 from advshift.types import Array
 
-__all__ = ["debiased_kl", "kl_band", "rate_grid", "reach", "rescale", "scale_of", "studentised"]
+__all__ = ["debiased_kl", "freedom_of", "kl_band", "rate_grid", "reach", "rescale", "scale_of", "studentised"]
 
 _STEP = 0.07  # of the grid, in the logarithm of the rate: the dual is flat at its minimum
+_LARGEST = 600.0  # exponent of a limit; no such limit is trusted
 _HIGHEST = 300.0  # rate, in units of the inverse range of the risks: its double still fits in a float
 
 
@@ -110,19 +111,24 @@ def kl_band(
     normal = z * relative / rates
     down, up = reach(sample, np.sqrt(shares), z)
     below = np.maximum(normal, (weights * down).sum(axis=0))
-    above = np.maximum(normal, np.log((weights * np.exp(rates * up)).sum(axis=0)) / rates)
+    above = np.maximum(normal, np.log((weights * np.exp(np.minimum(rates * up, _LARGEST))).sum(axis=0)) / rates)
     centre = (np.log(total) + correction) / rates
     cut = np.log((mass * terms.upper).sum(axis=0) / total) / rates
-    trusted = trust(relative, single, deciding, bounded=sample.bounds is not None)
+    trusted = trust(relative, single, deciding, freedom_of(sample, shares), bounded=sample.bounds is not None)
     return DualBand(centre, centre - below, centre + cut + above, trusted, deciding)
+
+
+def freedom_of(sample: ClassSample, shares: Float[Array, "classes points"]) -> Float[Array, "points"]:
+    """Welch's degrees of freedom of a variance of which the classes have these shares."""
+    inverse = (shares**2 / np.maximum(sample.counts[:, None] - 1.0, 0.5)).sum(axis=0)
+    return np.maximum(1.0 / np.maximum(inverse, np.finfo(float).tiny), 1.0)
 
 
 def studentised(sample: ClassSample, shares: Array, confidence: float) -> float | Float[Array, "points"]:
     """The normal quantile, or Student's at Welch's degrees of freedom where variances had to be estimated."""
     if sample.binary:
         return quantile(confidence)
-    freedom = 1.0 / (shares**2 / np.maximum(sample.counts[:, None] - 1.0, 0.5)).sum(axis=0)
-    return stdtrit(np.maximum(freedom, 1.0), 0.5 + 0.5 * confidence)
+    return stdtrit(freedom_of(sample, shares), 0.5 + 0.5 * confidence)
 
 
 def reach(
