@@ -64,8 +64,10 @@ def cells(full: bool) -> Iterator[Cell]:
         yield from (Cell("errors", "kl", classes, design, errors) for design in DESIGNS for errors in ERRORS)
         if classes < 1000:
             some = ("5", "20", "50", "tail-uniform")
-            for values, kind in (("errors", "chi2"), ("bounded", "kl"), ("losses", "kl"), ("pairs", "kl")):
+            for values, kind in (("errors", "chi2"), ("bounded", "kl"), ("losses", "kl")):
                 yield from (Cell(values, kind, classes, design, errors) for design in some for errors in ERRORS)
+    for classes in (10, 100):
+        yield from (Cell("pairs", "kl", classes, "50", errors) for errors in ERRORS[:3])
 
 
 def class_risks(name: str, classes: int, rng: np.random.Generator) -> np.ndarray:

@@ -24,7 +24,7 @@ _RELATIVE = 0.2  # relative standard deviation of the dual's sum up to which its
 _SINGLE = 0.7  # the same of the terms that decide, up to which their skewness does no harm
 _UNBOUNDED_SINGLE = 0.5  # for values without bounds, whose own skewness is unknown
 _UNBOUNDED_CLASSES = 4.0  # for these, how many classes must share the decision
-_UNBOUNDED_FREEDOM = 20.0  # and how well the variance must be known
+_UNBOUNDED_FREEDOM = 40.0  # and how well the variance must be known
 
 
 class DualBand(NamedTuple):
