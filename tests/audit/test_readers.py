@@ -398,6 +398,13 @@ def test_folder_without_files(tmp_path: Path) -> None:
         read_files([str(tmp_path)])
 
 
+def test_files_of_a_folder_must_have_the_same_columns(tmp_path: Path) -> None:
+    _bad(tmp_path, "a.csv", "label,prediction\n0,0\n")
+    _bad(tmp_path, "b.csv", "label,guess\n0,0\n")
+    with pytest.raises(InputError, match=r"b\.csv has no column 'prediction', which a\.csv has"):
+        read_files([str(tmp_path)])
+
+
 def test_renormalise(tmp_path: Path) -> None:
     name = _bad(tmp_path, "x.csv", "label,prob_0,prob_1\n0,0.2,0.2\n1,3,1\n")
     found = read_files([name], Options(metric="log-loss", renormalise=True)).statistics[0]

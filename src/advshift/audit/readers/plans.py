@@ -43,12 +43,24 @@ def plan_of(
     if metric.kind == "column" and metric.name not in tables[0].types:
         metric = replace(metric, name=columns.loss or metric.name)
     numbers = [metric.name] if metric.kind == "column" else []
+    _check_alike(tables, [columns.label, columns.prediction, columns.id, *columns.probabilities, *numbers])
     types = dict.fromkeys([*columns.probabilities, *numbers], "DOUBLE")
     if columns.id:
         types[columns.id] = "VARCHAR"
     tables = tuple(table.retyped(types) for table in tables)
     plan = Plan(tables, columns, (metric,), options.classes, options.folds, options.seed, by_id, options.renormalise)
     return replace(plan, classes=_classes(database, plan, options)) if plan.uses_probabilities else plan
+
+
+def _check_alike(tables: tuple[Table, ...], columns: list[str | None]) -> None:
+    """All files of a model must have the columns that the first one has."""
+    for table in tables[1:]:
+        lacking = next((column for column in columns if column and column not in table.types), None)
+        if lacking is not None:
+            raise InputError(
+                f"{table.name} has no column {lacking!r}, which {tables[0].name} has; the files of one model must have "
+                "the same columns"
+            )
 
 
 def _classes(database: Database, plan: Plan, options: Options) -> tuple[Label, ...]:
