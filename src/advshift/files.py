@@ -63,6 +63,9 @@ def _checked(path: str | os.PathLike[str]) -> Path:
 
 def _behind_links(path: str | os.PathLike[str]) -> Path:
     try:
+        target = Path(path)
+        if _is_special(target):
+            return target  # what /dev/stdout leads to may have no name in any folder
         target = Path(os.path.realpath(path))
         with contextlib.suppress(FileNotFoundError):
             target.lstat()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import advshift
 from advshift.audit.record import AuditRecord
 from advshift.cli import main
 from advshift.sets import KLBall
@@ -215,6 +218,17 @@ def test_outputs_are_checked_before_the_work(
 ) -> None:
     assert run(monkeypatch, "audit", "nothing.csv", "--json", "no/such.json") == 2
     assert "its folder does not exist" in capsys.readouterr().err
+
+
+def test_json_to_standard_output_in_a_pipe(tmp_path: Path) -> None:
+    if not Path("/dev/stdout").exists():
+        pytest.skip("this system has no /dev/stdout")
+    _predictions(tmp_path / "model.csv")
+    code = "import sys; from advshift.cli import main; main()"
+    command = [sys.executable, "-c", code, "audit", "model.csv", "--max-ratio", "2", "--json", "/dev/stdout"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(advshift.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert AuditRecord.from_json(done.stdout.partition("\n")[0]).models[0].name == "model"
 
 
 def test_aggregated_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
