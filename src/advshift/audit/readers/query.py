@@ -157,7 +157,9 @@ def _value(plan: Plan, i: int) -> str:
     if metric.kind == "error":
         return "list_position(p, list_max(p)) <> code"
     if metric.kind == "top-k":
-        return f"CASE WHEN own IS NOT NULL THEN coalesce(list_sort(p, 'DESC')[{metric.k + 1}] >= own, false) END"
+        # One comparison per class, each over a whole vector of rows: far quicker than sorting every row's list.
+        reached = " + ".join(f"CAST(p[{k}] >= own AS INTEGER)" for k in range(1, len(plan.classes or ()) + 1))
+        return f"({reached}) > {metric.k}"
     if metric.kind == "log-loss":
         return f"-ln(greatest(own / total, {SMALLEST!r}))"
     return "list_inner_product(p, p) / (total * total) - 2.0 * own / total + 1.0"
