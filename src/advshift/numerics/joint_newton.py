@@ -19,7 +19,7 @@ from advshift.numerics.lambert import omega
 from advshift.numerics.roots import geometric_middle
 from advshift.types import Array
 
-__all__ = ["NewtonProblem", "NewtonState", "drive", "pose", "start"]
+__all__ = ["NewtonProblem", "NewtonState", "drive", "height", "pose", "start"]
 
 LIMIT = 200  # steps before the eager driver gives up; 5 is usual, 20 is many
 _FALL, _RISE = 32.0, 6.0  # the largest factors by which the multiplier moves in one step
@@ -73,7 +73,7 @@ class _Linear(NamedTuple):
     change: Float[Array, "*#batch classes"]
 
 
-def _height(share: Array) -> tuple[Array, Array]:
+def height(share: Array) -> tuple[Array, Array]:
     """`√share` kept below one, and `-log(1 - √share)`."""
     xp = namespace(share)
     steepest = 1.0 - 2.0 * epsilon(share)
@@ -89,7 +89,7 @@ def pose(scaled: Array, reference: Array, flatness: Array, radii: tuple[Array, A
     limit = choose(inside, limit, 1.0)
     radius = choose(inside, radius, 0.5 * limit)
     ceiling = -xp.log(choose(reference > 0, reference, 1.0))
-    return NewtonProblem(scaled, reference, ceiling, flatness, radius, limit, _height(radius / limit)[1])
+    return NewtonProblem(scaled, reference, ceiling, flatness, radius, limit, height(radius / limit)[1])
 
 
 def start(problem: NewtonProblem, nearest: Array, done: Array) -> NewtonState:
@@ -105,8 +105,10 @@ def start(problem: NewtonProblem, nearest: Array, done: Array) -> NewtonState:
     moved = nearest - reference
     feasible = reference + xp.sqrt(radius / problem.limit) * moved
     slope = scaled - problem.flatness * feasible
-    gained = dot(moved, scaled - 0.5 * problem.flatness * (reference + nearest))
-    high = 2.0 * choose(gained > 0, gained, 0.0) / radius + tiny
+    middle = scaled - 0.5 * problem.flatness * (reference + nearest)
+    gained = dot(moved, middle - dot(reference, middle))
+    gained = choose(gained > 0, gained, 0.0) + 8.0 * epsilon(scaled) * total(xp.abs(moved))
+    high = 2.0 * gained / radius + tiny
     guess = xp.sqrt(dot(feasible, (slope - dot(feasible, slope)) ** 2) / (2.0 * radius))
     guess = choose(guess < high, guess, high)
     multiplier = choose(guess > 1e-6 * high, guess, 1e-6 * high)
@@ -198,8 +200,8 @@ def _propose(problem: NewtonProblem, state: NewtonState, here: _Linear) -> tuple
     proved = settled & (error <= 0.3 * xp.abs(distance))
     low = choose(proved & (distance > 0), point, state.low)
     high = choose(proved & (distance <= 0), point, state.high)
-    root, height = _height(expected / problem.limit)
-    offset = problem.goal - height
+    root, reached = height(expected / problem.limit)
+    offset = problem.goal - reached
     factor = 1.0 + 2.0 * offset * (1.0 - root) * expected / (root * point * here.slope + tiny)
     factor = choose(factor < _FALL, factor, _FALL)
     proposal = point / factor

@@ -26,6 +26,7 @@ from advshift.numerics.backend import (
 )
 from advshift.numerics.divergences import kl_divergence
 from advshift.numerics.joint_newton import drive, pose, start
+from advshift.numerics.nested import rescue
 from advshift.types import Array, ArrayLike
 
 __all__ = ["Projection", "project_kl_ball", "project_simplex"]
@@ -125,7 +126,10 @@ def _project(values: Array, reference: Array, radius: Array, steps: int | None) 
     spread = -lowest(choose(allowed, shifted, 0.0))
     scale = choose(spread > 1, spread, 1.0)
     problem = pose(shifted / scale, reference, 1.0 / scale, (radius, limit, inside))
-    state = drive(problem, start(problem, nearest, ~inside), steps)
+    begin = start(problem, nearest, ~inside)
+    state = drive(problem, begin, steps)
+    if steps is None:
+        state = rescue(problem, state._replace(high=begin.high))
     weights = reference * namespace(values).exp(state.log_ratio)
     distribution = choose(inside, weights / total(weights), choose(slack, nearest, reference))
     threshold = choose(slack, slack_threshold, dot(reference, shifted - reference))

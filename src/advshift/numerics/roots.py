@@ -63,11 +63,11 @@ def arithmetic_middle(low: Array, high: Array, point: Array) -> Array:
     return choose(xp.isfinite(low) & xp.isfinite(high), inside, outside)
 
 
-def start(evaluate: Evaluate, point: Array, low: float) -> RootState:
-    """The first state, with the bracket (low, infinity)."""
+def start(evaluate: Evaluate, point: Array, low: Array | float, high: Array | float) -> RootState:
+    """The first state, with the bracket (low, high)."""
     evaluation = evaluate(point)
     point = choose(evaluation.converged, point, point)
-    return RootState(point, 0.0 * point + low, 0.0 * point + float("inf"), evaluation, 0)
+    return RootState(point, 0.0 * point + low, 0.0 * point + high, evaluation, 0)
 
 
 def root_step(evaluate: Evaluate, middle: Middle, state: RootState) -> RootState:
@@ -86,9 +86,15 @@ def root_step(evaluate: Evaluate, middle: Middle, state: RootState) -> RootState
 
 
 def find_root(
-    evaluate: Evaluate, point: Array, *, low: float = 0.0, middle: Middle = geometric_middle, steps: int | None = None
+    evaluate: Evaluate,
+    point: Array,
+    *,
+    low: Array | float = 0.0,
+    high: Array | float = float("inf"),
+    middle: Middle = geometric_middle,
+    steps: int | None = None,
 ) -> RootState:
-    """Search from `point` above `low` for the root of an increasing function.
+    """Search from `point` between `low` and `high` for the root of an increasing function.
 
     Parameters
     ----------
@@ -96,15 +102,15 @@ def find_root(
         The problem.
     point
         Where to start; any value inside the domain is safe, a good one saves steps.
-    low
-        The lower end of the domain.
+    low, high
+        The ends of the domain, at which the residual need not be evaluated.
     middle
         How to halve a bracket.
     steps
         `None` steps until every problem has converged, which reads a flag on the host after each step.
         A number takes exactly that many steps and never reads a value: that form compiles as one graph.
     """
-    state = start(evaluate, point, low)
+    state = start(evaluate, point, low, high)
     if steps is not None:
         for _ in range(steps):
             state = root_step(evaluate, middle, state)
