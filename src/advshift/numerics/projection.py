@@ -147,8 +147,8 @@ def _nearest(shifted: Float[Array, "*batch classes"]) -> tuple[Array, Array]:
     xp = namespace(shifted)
     values = choose(shifted > -2.0, shifted, -2.0)
     ordered = xp.sort(values, axis=-1, descending=True)
-    count = xp.cumulative_sum(xp.ones_like(ordered), axis=-1)
-    kept = ordered * count > xp.cumulative_sum(ordered, axis=-1) - 1.0
+    count = xp.ones_like(ordered).cumsum(-1)
+    kept = ordered * count > ordered.cumsum(-1) - 1.0
     active = values >= lowest(choose(kept, ordered, 0.0))
     number = total(xp.astype(active, values.dtype))
     threshold = (total(choose(active, values, 0.0)) - 1.0) / number
