@@ -30,7 +30,7 @@ def rescue(problem: NewtonProblem, state: NewtonState) -> NewtonState:
     batch = state.log_ratio.shape[:-1]
     rows = xp.broadcast_to(xp.asarray(~state.converged), (*batch, 1))[..., 0]
     parts = [_rows(part, rows) for part in problem]
-    found = _solve(NewtonProblem(*parts), _rows(state.high, rows))
+    found = _solve(NewtonProblem(*parts), _rows(state.highest, rows))
     old = (state.multiplier, state.threshold, state.log_ratio, state.converged)
     new = (*found.result, found.converged)
     multiplier, threshold, log_ratio, converged = (_put(*pair, rows) for pair in zip(old, new, strict=True))
@@ -67,7 +67,9 @@ def _solve(problem: NewtonProblem, highest: Array) -> Evaluation:
         centred = ratio - middle
         root, reached = height(divergence / problem.limit)
         slope = here * dot(weights * centred, centred) / (2.0 * problem.limit * root * (1.0 - root) * reached)
-        tolerance = epsilon(here) ** 0.8 * problem.radius + 16.0 * epsilon(here) * (total(xp.abs(terms)) + xp.abs(middle))
+        tolerance = epsilon(here) ** 0.8 * problem.radius + 64.0 * epsilon(here) * (
+            total(xp.abs(terms)) + xp.abs(middle)
+        )
         converged = xp.abs(divergence - problem.radius) <= tolerance
         return Evaluation(xp.log(reached / problem.goal), slope, converged, (here, threshold, ratio))
 
@@ -98,6 +100,7 @@ def _threshold(problem: NewtonProblem, multiplier: Array) -> tuple[Array, Array,
 
     found = find_root(evaluate, 0.0 * multiplier + 0.5, low=0.0, high=1.0, middle=arithmetic_middle)
     ratio, gained, weights = found.evaluation.result
-    # a threshold has so many digits: one more Newton step in the logarithms has more
-    change = total(gained) / total(weights) / (flatness * (reference + gained) + multiplier)
-    return top - flatness * found.point, ratio - change, weights
+    # a threshold has only so many digits: a Newton step in the logarithms has more
+    change = -total(gained) / total(weights) / (flatness * (reference + gained) + multiplier)
+    change = choose(xp.abs(change) < 0.5, change, 0.0)
+    return top - flatness * found.point, ratio + change, weights
