@@ -169,10 +169,12 @@ def test_slack_radius() -> None:
 def test_trust_constr_on_the_projection() -> None:
     """Printed: more than a minute for 1,000 classes. That is one solver on the primal; two scalars solve the dual.
 
-    With a budget of iterations that is generous beside our handful, trust-constr ends short of its tolerance.
+    What this shows: at 200 classes, with exact derivatives and from a feasible start, 100 iterations of trust-constr
+    leave the objective or the constraint more than 1 % off, where ours has both in at most 20 steps. It shows nothing
+    about time, nor that more iterations, another barrier or another solver would not get there.
     """
     rng = np.random.default_rng(0)
-    classes, radius = 60, 0.1
+    classes, radius = 200, 0.1
     p = rng.dirichlet(np.ones(classes))
     v = p + rng.normal(size=classes) * 0.1
     ours = project_kl_ball(v, p, radius)
@@ -197,10 +199,10 @@ def test_trust_constr_on_the_projection() -> None:
             method="trust-constr",
             bounds=Bounds(1e-12, 1.0, keep_feasible=True),
             constraints=[LinearConstraint(np.ones((1, classes)), 1.0, 1.0), ball],
-            options={"maxiter": 40},
+            options={"maxiter": 100},
         )
     assert theirs.status == 0  # the budget ended first
-    assert theirs.fun > float(ours.value) + 1e-6 or theirs.constr_violation > 1e-6
+    assert theirs.fun > 1.01 * float(ours.value) or theirs.constr_violation > 0.01 * radius
 
 
 def test_two_readings_of_the_evaluation() -> None:

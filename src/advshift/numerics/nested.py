@@ -23,18 +23,14 @@ _LEAST = -1000.0  # of log(q/p): its exponential is zero
 
 
 def rescue(problem: NewtonProblem, state: NewtonState) -> NewtonState:
-    """Solve again, one by one, what has not converged. Reads flags on the host, as the eager driver does."""
+    """Solve again what has not converged. Reads flags on the host, as the eager driver does."""
     if bool(state.converged.all()):
         return state
     xp = namespace(problem.scaled)
-    batch = state.log_ratio.shape[:-1]
-    rows = xp.broadcast_to(xp.asarray(~state.converged), (*batch, 1))[..., 0]
-    parts = [_rows(part, rows) for part in problem]
-    found = _solve(NewtonProblem(*parts), _rows(state.highest, rows))
-    old = (state.multiplier, state.threshold, state.log_ratio, state.converged)
-    new = (*found.result, found.converged)
-    multiplier, threshold, log_ratio, converged = (_put(*pair, rows) for pair in zip(old, new, strict=True))
-    return state._replace(multiplier=multiplier, threshold=threshold, log_ratio=log_ratio, converged=converged)
+    rows = xp.broadcast_to(xp.asarray(~state.converged), (*state.log_ratio.shape[:-1], 1))[..., 0]
+    found = _solve(NewtonProblem(*[_rows(part, rows) for part in problem]), _rows(state.highest, rows))
+    new = dict(zip(("multiplier", "threshold", "log_ratio"), found.result, strict=True), converged=found.converged)
+    return state._replace(**{name: _put(getattr(state, name), part, rows) for name, part in new.items()})
 
 
 def _rows(part: Array, rows: Bool[Array, "*batch"]) -> Array:
