@@ -7,8 +7,7 @@ import pytest
 import torch
 from scipy.special import rel_entr
 
-from advshift.numerics import project_kl_ball, project_simplex
-from advshift.numerics import joint_newton
+from advshift.numerics import joint_newton, project_kl_ball, project_simplex
 from advshift.numerics.divergences import kl_divergence
 from advshift.sets import KLBall
 

@@ -109,3 +109,14 @@ def test_every_line_stays_on_the_canvas(points: list[tuple[float, float]], width
     rows = canvas.rows(["red"], ascii_only=False)
     assert [len(row.plain) for row in rows] == [width] * height
     assert ((canvas.bits > 0) == (canvas.owner >= 0)).all()
+
+
+def test_the_common_mix_has_a_column_where_it_was_asked_for(small: AuditRecord) -> None:
+    assert "common mix" not in _print(small)
+    model = small.models[1]
+    curve = [point.model_copy(update={"common": 0.4321}) for point in model.curve]
+    judged = small.model_copy(update={"models": [small.models[0], model.model_copy(update={"curve": curve})]})
+    for width in (40, 60, 120):
+        text = _print(judged, width)
+        assert "mix" in text
+        assert "43.2" in text

@@ -107,15 +107,20 @@ class _Page:
     def _curve(self, model: ModelRecord) -> Table:
         words = self.words
         headers = [words.radius_name, "worst case", f"interval ({words.confidence})", "times"]
-        headers = [*headers, "kind", "plug-in", "guaranteed"][: (3, 4, 7)[self.level]]
+        common = any(point.common is not None for point in model.curve)
+        headers = [*headers, "kind", "guaranteed" if common else "plug-in", "guaranteed"]
+        headers = headers[: (3, 4, 6 if common else 7)[self.level]]
+        if common:
+            headers.insert(2, "common mix")
         rows = [
             (
                 words.number(point.radius),
                 words.value(estimate(point)),
+                *([words.value(point.common)] if common else []),
                 words.span(point.lower, point.upper),
                 "–" if point.max_ratio is None else f"×{ratio_number(point.max_ratio)}",
                 words.kind_of(point),
-                words.value(point.plug_in),
+                *([] if common else [words.value(point.plug_in)]),
                 words.value(point.guaranteed_upper),
             )
             for point in _spread(model.curve)
