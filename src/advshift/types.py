@@ -6,11 +6,12 @@ Shapes are written in the annotations (`Float[Array, "*batch classes"]`) and are
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from jaxtyping import Bool, Float
 
-__all__ = ["Array", "ArrayLike", "PerProblem", "PerProblemFlag", "WorstCase"]
+__all__ = ["Array", "ArrayLike", "PerProblem", "PerProblemFlag", "PriorEstimate", "WorstCase"]
 
 Array: TypeAlias = Any
 ArrayLike: TypeAlias = Any
@@ -41,3 +42,75 @@ class WorstCase(NamedTuple):
     distribution: Float[Array, "*batch classes"]
     multiplier: Float[Array, "*batch"]
     converged: Bool[Array, "*batch"]
+
+
+@dataclass(frozen=True, eq=False)
+class PriorEstimate:
+    """An estimated label distribution, and how sure one may be of it.
+
+    Attributes
+    ----------
+    prior
+        The estimated label distribution of the target.
+    source
+        The label distribution of the source that it is compared with.
+    covariance
+        The covariance of `prior`; None where it was not asked for. A class at zero has no variance in the asymptotic
+        form, because that form keeps it there.
+    replicates
+        The estimates of the bootstrap, one per row; None where there was none.
+    converged
+        Whether the solver met its tolerance.
+    iterations
+        The steps that it took.
+    source_size, target_size
+        The number of examples on each side.
+    diagnostics
+        Numbers by name that say how far the estimate can be trusted.
+    method
+        The name of the estimator.
+    """
+
+    prior: Float[Array, " classes"]
+    source: Float[Array, " classes"]
+    covariance: Float[Array, "classes classes"] | None
+    replicates: Float[Array, "replicates classes"] | None
+    converged: bool
+    iterations: int
+    source_size: int
+    target_size: int
+    diagnostics: dict[str, float] = field(default_factory=dict)
+    method: str = ""
+
+    @property
+    def weights(self) -> Float[Array, " classes"]:
+        """The importance weight of each class, `q/p`."""
+        return self.prior / self.source
+
+    @property
+    def standard_errors(self) -> Float[Array, " classes"]:
+        """The standard error of each class's share; nan where no covariance was asked for."""
+        if self.covariance is None:
+            return self.prior * float("nan")
+        return self.covariance.diagonal() ** 0.5
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain numbers and lists, ready for JSON."""
+        arrays = {name: getattr(self, name) for name in ("prior", "source", "covariance", "replicates")}
+        plain = {name: None if array is None else array.tolist() for name, array in arrays.items()}
+        names = ("converged", "iterations", "source_size", "target_size", "diagnostics", "method")
+        return {"schema": "advshift.prior-estimate/1", **plain, **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> PriorEstimate:
+        """The record that `to_dict` wrote."""
+        import numpy as np
+
+        from advshift.errors import InputError
+
+        if record.get("schema") != "advshift.prior-estimate/1":
+            raise InputError(f"expected a record of schema 'advshift.prior-estimate/1'; got {record.get('schema')!r}")
+        values = {name: value for name, value in record.items() if name != "schema"}
+        for name in ("prior", "source", "covariance", "replicates"):
+            values[name] = None if values[name] is None else np.asarray(values[name], dtype=np.float64)
+        return cls(**values)

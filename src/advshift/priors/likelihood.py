@@ -1,0 +1,93 @@
+"""Estimators by maximum likelihood: the target is a mixture of the classes' densities, known up to `p(x)`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from advshift.errors import InputError
+from advshift.priors.base import Found, PriorEstimator, Source
+from advshift.priors.mixture import Mixture, MixtureFit, maximise_mixture
+from advshift.types import Array
+
+__all__ = ["LikelihoodEstimator", "Reference"]
+
+
+class Reference(NamedTuple):
+    """The label distribution under which the rows are probabilities, its covariance's source, and the source."""
+
+    prior: Float[Array, " classes"]
+    source: Source
+
+
+class LikelihoodEstimator(PriorEstimator):
+    """Maximise `Σ_n log Σ_y f_ny q_y/p_y`, perhaps with a prior on `q`.
+
+    Parameters
+    ----------
+    tolerance
+        Stop when the log-likelihood per row is within this of its maximum, which the gradient certifies.
+    """
+
+    def __init__(self, *, tolerance: float = 1e-9, **options: Any) -> None:
+        super().__init__(**options)
+        if not tolerance > 0:
+            raise InputError(f"tolerance must be above 0; got {tolerance}")
+        self.tolerance = tolerance
+
+    def _learn(self, source: Source) -> Reference:
+        return Reference(self._source_prior(source), source)
+
+    def _reference(self, learned: Any) -> Float[Array, " classes"]:
+        return learned.prior
+
+    @abstractmethod
+    def _source_prior(self, source: Source) -> Float[Array, " classes"]:
+        """`p`, the label distribution under which the rows are probabilities."""
+
+    @abstractmethod
+    def _prior_noise(self, learned: Any) -> Float[Array, "classes classes"]:
+        """The covariance of `p`."""
+
+    def _pseudo(self, learned: Any, target: Array, weights: Array | None) -> Float[Array, " classes"] | None:
+        """The strength of the Dirichlet prior per class; none by default."""
+        return None
+
+    def _solve(self, learned: Any, target: Array, weights: Array | None, start: Found | None) -> Found:
+        mixture = Mixture(target, learned.prior, weights=weights, pseudo=self._pseudo(learned, target, weights))
+        first = learned.prior if start is None else 0.9 * start.prior + 0.1 * learned.prior
+        fit = maximise_mixture(mixture, first, tolerance=self.tolerance)
+        prior = np.where(fit.prior < 1e-15, 0.0, fit.prior)
+        return Found(prior / prior.sum(), fit.converged, fit.iterations, (mixture, fit))
+
+    def _asymptotic(self, learned: Any, target: Array, found: Found) -> Float[Array, "classes classes"]:
+        """The sandwich on the classes with mass.
+
+        With scores `s`, `H = mean ss'` and weights `w = q/p`: `dq = H⁻¹(e - dp/p) + w∘dp`, projected to sum to zero,
+        `e` the target's noise, whose covariance is `(H - 11')/n`, and `dp` the noise of `p`.
+        """
+        mixture: Mixture = found.extra[0]
+        index = np.flatnonzero(found.prior > 0)
+        inner = np.ix_(index, index)
+        prior = np.maximum(found.prior, 1e-300)
+        curvature = mixture.curvature(prior)[inner]
+        inverse = np.linalg.pinv(curvature, hermitian=True, rcond=1e-10)
+        share = 1.0 - float(mixture.pseudo.sum())
+        pull = np.zeros_like(prior) if share == 1.0 else mixture.pseudo / prior
+        scores = curvature - np.diag(pull[index] / prior[index])
+        mean = 1.0 - pull[index]
+        noise = share * scores - np.outer(mean, mean)
+        carried = np.diag(prior[index] / learned.prior[index]) - share * inverse / learned.prior[index]
+        spread = inverse @ noise @ inverse / len(target) + carried @ self._prior_noise(learned)[inner] @ carried.T
+        ones = inverse.sum(axis=1)
+        project = np.eye(len(index)) - np.outer(ones, np.ones(len(index))) / ones.sum()
+        answer = np.zeros((len(prior), len(prior)))
+        answer[inner] = project @ spread @ project.T
+        return answer
+
+    def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
+        fit: MixtureFit = found.extra[1]
+        return {"log_likelihood": fit.value, "gap": fit.gap}
