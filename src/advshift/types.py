@@ -55,8 +55,8 @@ class PriorEstimate:
     source
         The label distribution of the source that it is compared with.
     covariance
-        The covariance of `prior`; None where it was not asked for. A class at zero has no variance in the asymptotic
-        form, because that form keeps it there.
+        The covariance of `prior`; None where it was not asked for. The asymptotic form is that of the estimate without
+        its bounds, so that a class estimated at zero has a variance, too.
     replicates
         The estimates of the bootstrap, one per row; None where there was none.
     converged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -90,7 +90,7 @@ class PriorEstimator(ABC):
         self.seed = seed
         self.renormalise = renormalise
 
-    def fit(self, probabilities: ArrayLike, labels: ArrayLike) -> Self:
+    def fit(self, probabilities: ArrayLike, labels: ArrayLike) -> PriorEstimator:
         """Learn how the model behaves on each class of the source.
 
         Parameters

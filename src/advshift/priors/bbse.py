@@ -87,4 +87,4 @@ class BBSE(PredictionMoments):
 
     def _derivative(self, learned: Any, found: Found) -> Float[Array, "classes columns"]:
         matrix, _ = self._normal(learned, learned.prior)
-        return tangent_inverse(matrix, found.prior > 0) @ learned.means.T
+        return tangent_inverse(matrix) @ learned.means.T

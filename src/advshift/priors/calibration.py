@@ -8,7 +8,7 @@ scale instead of the temperature, the negative log-likelihood is convex.
 from __future__ import annotations
 
 from abc import ABC
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -58,7 +58,7 @@ class Calibration(ABC):
         probabilities: Float[Array, "examples classes"],
         labels: Int[Array, " examples"],
         weights: Float[Array, " examples"] | None = None,
-    ) -> Self:
+    ) -> Calibration:
         """Maximise the likelihood of the labels; a second fit starts where the first one ended.
 
         Parameters

@@ -89,6 +89,6 @@ class KLMatching(MomentEstimator):
         mixture, seen = found.extra
         answer = np.zeros(learned.means.T.shape)
         means = learned.means[seen]
-        inverse = tangent_inverse(mixture.curvature(found.prior), found.prior > 0)
+        inverse = tangent_inverse(mixture.curvature(found.prior))
         answer[:, seen] = inverse @ (means / (means @ found.prior)[:, None]).T
         return answer

@@ -139,7 +139,7 @@ class KernelMeanMatching(MomentEstimator):
         return Found(fit.point, fit.converged, fit.iterations)
 
     def _derivative(self, learned: Any, found: Found) -> Float[Array, "classes columns"]:
-        return tangent_inverse(learned.means, found.prior > 0)
+        return tangent_inverse(learned.means)
 
     def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
         spectrum = np.linalg.eigvalsh(learned.means)

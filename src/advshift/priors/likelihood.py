@@ -64,29 +64,25 @@ class LikelihoodEstimator(PriorEstimator):
         return Found(prior / prior.sum(), fit.converged, fit.iterations, (mixture, fit))
 
     def _asymptotic(self, learned: Any, target: Array, found: Found) -> Float[Array, "classes classes"]:
-        """The sandwich on the classes with mass.
+        """The sandwich, the bounds left out.
 
         With scores `s`, `H = mean ss'` and weights `w = q/p`: `dq = H⁻¹(e - dp/p) + w∘dp`, projected to sum to zero,
         `e` the target's noise, whose covariance is `(H - 11')/n`, and `dp` the noise of `p`.
         """
         mixture: Mixture = found.extra[0]
-        index = np.flatnonzero(found.prior > 0)
-        inner = np.ix_(index, index)
         prior = np.maximum(found.prior, 1e-300)
-        curvature = mixture.curvature(prior)[inner]
+        curvature = mixture.curvature(prior)
         inverse = np.linalg.pinv(curvature, hermitian=True, rcond=1e-10)
         share = 1.0 - float(mixture.pseudo.sum())
-        pull = np.zeros_like(prior) if share == 1.0 else mixture.pseudo / prior
-        scores = curvature - np.diag(pull[index] / prior[index])
-        mean = 1.0 - pull[index]
+        pull = mixture.pseudo / prior
+        scores = curvature - np.diag(pull / prior)
+        mean = scores @ prior
         noise = share * scores - np.outer(mean, mean)
-        carried = np.diag(prior[index] / learned.prior[index]) - share * inverse / learned.prior[index]
-        spread = inverse @ noise @ inverse / len(target) + carried @ self._prior_noise(learned)[inner] @ carried.T
+        carried = np.diag(found.prior / learned.prior) - share * inverse / learned.prior
+        spread = inverse @ noise @ inverse / len(target) + carried @ self._prior_noise(learned) @ carried.T
         ones = inverse.sum(axis=1)
-        project = np.eye(len(index)) - np.outer(ones, np.ones(len(index))) / ones.sum()
-        answer = np.zeros((len(prior), len(prior)))
-        answer[inner] = project @ spread @ project.T
-        return answer
+        project = np.eye(len(prior)) - np.outer(ones, np.ones(len(prior))) / ones.sum()
+        return project @ spread @ project.T
 
     def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
         fit: MixtureFit = found.extra[1]

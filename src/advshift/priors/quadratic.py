@@ -112,16 +112,11 @@ def _solve_definite(block: Array, sides: Array, ridge: float) -> Any:
         return solved + cho_solve(factor, sides - lifted @ solved, check_finite=False)
 
 
-def tangent_inverse(
-    matrix: Float[Array, "classes classes"], free: Bool[Array, " classes"]
-) -> Float[Array, "classes classes"]:
-    """How the minimiser over the simplex answers a change of `h`, as long as the same classes stay at zero.
+def tangent_inverse(matrix: Float[Array, "classes classes"]) -> Float[Array, "classes classes"]:
+    """How the minimiser under `Σx = 1` answers a change of `h`: `P = G⁻¹ - G⁻¹11'G⁻¹ / 1'G⁻¹1`.
 
-    `P = G⁻¹ - G⁻¹11'G⁻¹ / 1'G⁻¹1` on the free classes, zero elsewhere.
+    The bounds are left out: a class that is estimated at zero is uncertain, too.
     """
-    index = np.flatnonzero(free)
-    inverse = np.linalg.pinv(matrix[np.ix_(index, index)], hermitian=True, rcond=1e-13)
+    inverse = np.linalg.pinv(matrix, hermitian=True, rcond=1e-13)
     ones = inverse.sum(axis=1)
-    answer = np.zeros_like(matrix)
-    answer[np.ix_(index, index)] = inverse - np.outer(ones, ones) / ones.sum()
-    return answer
+    return inverse - np.outer(ones, ones) / ones.sum()

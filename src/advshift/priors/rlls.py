@@ -83,11 +83,11 @@ class RLLS(PredictionMoments):
 
     def _derivative(self, learned: Any, found: Found) -> Float[Array, "classes columns"]:
         shift: _Shift = found.extra
-        joint = (learned.means * learned.prior)[:, shift.free]
-        answer = np.zeros((len(learned.prior), len(joint)))
+        joint = learned.means * learned.prior
+        answer = np.zeros_like(joint.T)
         if np.isfinite(shift.ridge):
             gram = joint.T @ joint + max(shift.ridge, 1e-15) * np.eye(joint.shape[1])
-            answer[shift.free] = np.linalg.solve(gram, joint.T)
+            answer = np.linalg.solve(gram, joint.T)
         answer *= self.trust * learned.prior[:, None]
         total = float(learned.prior @ (1.0 + self.trust * shift.theta))
         return (answer - np.outer(found.prior, answer.sum(axis=0))) / total

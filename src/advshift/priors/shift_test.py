@@ -176,7 +176,7 @@ def _bootstrap(
 def _class_p_values(shares: Array, fit: _Fit, cells: Array) -> Float[Array, " classes"]:
     """Per predicted class, the chi-square of its cells' residuals under their own covariance; adjusted after Holm."""
     inner = shares[fit.used]
-    explained = inner @ tangent_inverse(inner.T @ fit.weight @ inner, fit.prior > 0) @ inner.T
+    explained = inner @ tangent_inverse(inner.T @ fit.weight @ inner) @ inner.T
     spread = fit.noise - explained
     place = np.cumsum(fit.used) - 1
     sets = [np.unique(row[fit.used[row]]) for row in cells]
