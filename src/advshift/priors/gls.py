@@ -48,7 +48,7 @@ class GLSWeights(BBSE):
             check_distribution(self.previous, "the previous label distribution")
 
     def _match(self, learned: Any, mean: Array, start: Found | None) -> Found:
-        previous = learned.prior if self.previous is None else self.previous
+        previous = self._raw.prior if self.previous is None else self.previous
         if len(previous) != len(learned.prior):
             raise InputError(f"previous must have {len(learned.prior)} classes; got {len(previous)}")
         unmixed = None if start is None else Found(start.extra, True, 0)

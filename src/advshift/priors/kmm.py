@@ -132,7 +132,7 @@ class KernelMeanMatching(MomentEstimator):
 
     def _noise(self, learned: Any, target: Array, found: Found) -> Float[Array, "columns columns"]:
         embedded = learned.embedding(target)
-        return soft_noise(learned, embedded, found.prior, weighted_mean(embedded, None))
+        return soft_noise(learned.means, learned.source, embedded, found.prior, weighted_mean(embedded, None))
 
     def _match(self, learned: Any, mean: Array, start: Found | None) -> Found:
         fit = minimise_quadratic(learned.means, mean, start=None if start is None else start.prior > 0)

@@ -106,7 +106,7 @@ class PredictionMoments(MomentEstimator):
     def _noise(self, learned: Any, target: Array, found: Found) -> Float[Array, "columns columns"]:
         mean = self._mean(learned, target, None)
         if self.predictions == "soft":
-            return soft_noise(learned, target, found.prior, mean)
+            return soft_noise(learned.means, learned.source, target, found.prior, mean)
         return hard_noise(learned.means, learned.source.counts, len(target), found.prior, mean)
 
     def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
@@ -125,13 +125,15 @@ def weighted_mean(rows: Array, weights: Array | None) -> Float[Array, " columns"
     return np.asarray(weights @ rows / weights.sum(), dtype=np.float64)
 
 
-def soft_noise(matched: Matched, target: Array, prior: Array, mean: Array) -> Float[Array, "columns columns"]:
+def soft_noise(
+    means: Array, source: Source, target: Array, prior: Array, mean: Array
+) -> Float[Array, "columns columns"]:
     """`Cov_t/n + Σ_y q_y² Cov_y/n_y` of the residual `μ - A q`, from the rows of both samples."""
-    counts = matched.source.counts
+    counts = source.counts
     share = prior**2 / counts
     found = second_moment(target, np.full(len(target), len(target) ** -2.0))
-    found += second_moment(matched.source.rows, (share / counts)[matched.source.labels])
-    return found - np.outer(mean, mean) / len(target) - (matched.means * share) @ matched.means.T
+    found += second_moment(source.rows, (share / counts)[source.labels])
+    return found - np.outer(mean, mean) / len(target) - (means * share) @ means.T
 
 
 def hard_noise(means: Array, counts: Array, size: int, prior: Array, mean: Array) -> Float[Array, "columns columns"]:

@@ -67,7 +67,7 @@ def minimise_quadratic(
         else:
             wrong = np.arange(len(vector)) == np.flatnonzero(wrong)[-1]
         free = free ^ wrong
-        if not free.any():
+        if simplex and not free.any():
             free[int(np.argmax(vector))] = True
     return _finish(point, free, _LIMIT, simplex=simplex)._replace(converged=False)
 
@@ -87,6 +87,8 @@ def _violations(point: Array, slack: Array, free: Array) -> Any:
 def _solve_free(matrix: Array, vector: Array, free: Array, *, simplex: bool, ridge: float) -> tuple[Array, Array]:
     """The stationary point with all other variables at zero, and the gradient along those."""
     index = np.flatnonzero(free)
+    if len(index) == 0:
+        return np.zeros(len(vector)), -vector
     block = matrix if len(index) == len(vector) else matrix[np.ix_(index, index)]
     sides = np.stack([vector[index], np.ones(len(index))], axis=1)
     solved = _solve_definite(block, sides, ridge)
