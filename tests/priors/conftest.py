@@ -44,6 +44,6 @@ def digits():
     from sklearn.model_selection import cross_val_predict
 
     images, labels = datasets.load_digits(return_X_y=True)
-    noisy = images / 16.0 + np.random.default_rng(0).normal(scale=0.5, size=images.shape)
+    noisy = images / 16.0 + np.random.default_rng(0).normal(scale=0.3, size=images.shape)
     model = LogisticRegression(C=0.1, max_iter=500)
     return cross_val_predict(model, noisy, labels, cv=3, method="predict_proba"), labels
