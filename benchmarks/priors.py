@@ -7,8 +7,9 @@
 
 `DIR` holds `reuters52.jsonl`, one `{"split", "y", "text"}` a line. A peer that is not installed is left out. Accuracy
 is the L1 distance to the label frequencies that were drawn; each draw is one label distribution, and every method sees
-the same probabilities. The excess is ours less the best peer's, in units of the peer's mean. Speed is the time until the log-likelihood is within 1e-8 (relative) of its maximum: the peer's own
-iteration runs for as many steps as its formula needs to get there, ours is timed at the pass that gets there.
+the same probabilities. The excess is ours less the best peer's, in units of the peer's mean. Speed is the time until
+the log-likelihood is within 1e-8 (relative) of its maximum: the peer's own iteration runs for as many steps as its
+formula needs to get there, ours is timed at the pass that gets there.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from advshift import losses, numerics, reductions, sets
+    from advshift import losses, numerics, posthoc, priors, reductions, sets
     from advshift.errors import AdvshiftError, InputError, MissingDependencyError
     from advshift.results import AuditResult, audit
-    from advshift.types import WorstCase
+    from advshift.types import PriorEstimate, WorstCase
 
 __version__ = "0.1.0"
 
@@ -21,23 +21,27 @@ _PUBLIC = {
     "AdvshiftError": "advshift.errors",
     "InputError": "advshift.errors",
     "MissingDependencyError": "advshift.errors",
+    "PriorEstimate": "advshift.types",
     "WorstCase": "advshift.types",
     "AuditResult": "advshift.results",
 }
 # Public name -> (the module that holds it, the module it needs, the extra that brings that module).
 _OPTIONAL: dict[str, tuple[str, str, str]] = {}
-_MODULES = ("audit", "losses", "numerics", "reductions", "sets")
+_MODULES = ("audit", "losses", "numerics", "posthoc", "priors", "reductions", "sets")
 
 __all__ = [
     "AdvshiftError",
     "AuditResult",
     "InputError",
     "MissingDependencyError",
+    "PriorEstimate",
     "WorstCase",
     "__version__",
     "audit",
     "losses",
     "numerics",
+    "posthoc",
+    "priors",
     "reductions",
     "sets",
 ]
