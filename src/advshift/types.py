@@ -6,6 +6,7 @@ Shapes are written in the annotations (`Float[Array, "*batch classes"]`) and are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -69,6 +70,9 @@ class PriorEstimate:
         Numbers by name that say how far the estimate can be trusted.
     method
         The name of the estimator.
+    source_influence
+        `g ↦ Σ_i g_i·(influence of source example i on the prior)`, to first order: what else is computed from the same
+        source is correlated with the estimate. It is not saved with the record.
     """
 
     prior: Float[Array, " classes"]
@@ -81,6 +85,7 @@ class PriorEstimate:
     target_size: int
     diagnostics: dict[str, float] = field(default_factory=dict)
     method: str = ""
+    source_influence: Callable[[Any], Any] | None = field(default=None, repr=False)
 
     @property
     def weights(self) -> Float[Array, " classes"]:

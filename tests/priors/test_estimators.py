@@ -244,11 +244,11 @@ def test_recovers_shifts_of_real_predictions(digits, shift, make):
 
 
 def test_asymptotic_intervals_cover(world):
-    """200 draws: the standard error is the spread of the estimates, for one of each family."""
+    """120 draws: the standard error is the spread of the estimates, for one of each family."""
     prior = np.array([0.4, 0.25, 0.2, 0.1, 0.05])
     for make in (EM, BBSE, KLMatching):
         errors, spreads = [], []
-        for seed in range(200):
+        for seed in range(120):
             generator = np.random.default_rng(seed)
             source, labels = world.draw(generator, world.uniform, 600, every_class=True)
             target, _ = world.draw(generator, prior, 400)
@@ -257,7 +257,7 @@ def test_asymptotic_intervals_cover(world):
             spreads.append(found.standard_errors)
         covered = (np.abs(errors) < 1.96 * np.array(spreads)).mean()
         assert 0.92 <= covered <= 0.98
-        assert np.mean(spreads, axis=0) == pytest.approx(np.std(errors, axis=0), rel=0.2)
+        assert np.mean(spreads, axis=0) == pytest.approx(np.std(errors, axis=0), rel=0.25)
 
 
 @pytest.mark.parametrize(

@@ -50,11 +50,12 @@ def confidence_ball(
     draws: int = 2000,
     seed: int = 0,
 ) -> ConfidenceBall:
-    """Turn the uncertainty of an estimate into a radius: a quantile of the divergence between estimate and replicate.
+    """Turn the uncertainty of an estimate into a radius: a quantile of the divergence between replicates and centre.
 
-    The bootstrap lets a replicate stand to the estimate as the estimate stands to the truth, so that the quantile of
-    `D(estimate, replicate)` covers `D(truth, estimate)`. Without replicates they are drawn from the normal distribution
-    with the estimate's covariance.
+    The centre is the mean of the replicates, which gives a class that is estimated at zero what it may still have.
+    Without a bootstrap, replicates are drawn from the normal distribution with the estimate's covariance. Those of a
+    bootstrap are squeezed where an estimate meets its bounds, so there the radius is the larger one of `D(replicate,
+    centre)` and `D(centre, replicate)`.
 
     Parameters
     ----------
@@ -76,6 +77,8 @@ def confidence_ball(
     smoothed = (size * replicates + source) / (size + 1.0)
     centre = smoothed.mean(axis=0)
     radius = float(np.quantile(_DIVERGENCES[set](smoothed, centre), confidence))
+    if estimate.replicates is not None:
+        radius = max(radius, float(np.quantile(_DIVERGENCES[set](centre, smoothed), confidence)))
     kind = SETS[set]
     assert issubclass(kind, Ball)
     return ConfidenceBall(centre, radius, kind(radius), confidence)

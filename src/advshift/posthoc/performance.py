@@ -41,15 +41,17 @@ def expected_performance(
 ) -> Performance:
     """Predict a model's mean value (accuracy, loss, cost) on the target, whose labels nobody has.
 
-    Right under label shift, whatever the calibration; test that assumption with `shift_test`. The variance is
-    `a'Σa + Σ q_y² s_y²/n_y`, `Σ` the covariance of the label distribution and `s_y` the spread within a class.
+    Right under label shift, whatever the calibration; test that assumption with `shift_test`. The variance has a part
+    from the label distribution, `a'Σa`, one from the class means, `Σ q_y² s_y²/n_y`, and what both have in common where
+    they come from the same source; where that cannot be known, the standard errors are added, which is careful.
 
     Parameters
     ----------
     estimate
         The target's label distribution, with a covariance.
     values
-        One number per source example, such as 1 where the prediction is right and 0 where it is wrong.
+        One number per source example, such as 1 where the prediction is right and 0 where it is wrong; in the order
+        in which the estimator was fitted.
     labels
         The class of each source example.
     confidence
@@ -73,9 +75,22 @@ def expected_performance(
         raise InputError(f"labels must hold every class from 0 to {count - 1}, and no other")
     numbers = found.astype(np.float64)
     sizes, means, spread = _class_moments(numbers, classes, count)
-    error = float(np.sqrt(means @ estimate.covariance @ means + estimate.prior**2 @ (spread / sizes)))
+    error = _standard_error(estimate, numbers, classes, (sizes, means, spread))
     value = float(estimate.prior @ means)
     return Performance(value, *_interval(value, error, confidence, numbers), error, means)
+
+
+def _standard_error(
+    estimate: PriorEstimate, values: Array, labels: Array, moments: tuple[Array, Array, Array]
+) -> float:
+    sizes, means, spread = moments
+    assert estimate.covariance is not None
+    shares, within = means @ estimate.covariance @ means, estimate.prior**2 @ (spread / sizes)
+    if estimate.source_influence is None or len(values) != estimate.source_size:
+        return float(np.sqrt(max(shares, 0.0)) + np.sqrt(within))
+    moves = (estimate.prior / sizes)[labels] * (values - means[labels])
+    common = means @ estimate.source_influence(moves)
+    return float(np.sqrt(max(shares + within + 2.0 * common, 0.1 * (shares + within))))
 
 
 def _interval(value: float, error: float, confidence: float, numbers: Array) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -138,6 +139,7 @@ class PriorEstimator(ABC):
             target_size=len(target),
             diagnostics=self._diagnose(self._learned, found) | _weight_diagnostics(found.prior, source, self._source),
             method=self.name,
+            source_influence=partial(self._influence, self._learned, found),
         )
 
     def _checked(self, values: ArrayLike, name: str) -> Any:
@@ -176,6 +178,10 @@ class PriorEstimator(ABC):
     @abstractmethod
     def _asymptotic(self, learned: Any, target: Array, found: Found) -> Float[Array, "classes classes"]:
         """The covariance of the estimate, to first order."""
+
+    @abstractmethod
+    def _influence(self, learned: Any, found: Found, shares: Array) -> Float[Array, " classes"]:
+        """`Σ_i g_i·(influence of source example i on the estimate)`."""
 
     @abstractmethod
     def _reference(self, learned: Any) -> Float[Array, " classes"]:

@@ -66,3 +66,10 @@ class EM(LikelihoodEstimator):
         if self.source_prior == "counted":
             return (np.diag(prior) - np.outer(prior, prior)) / size
         return second_moment(learned.source.rows, np.full(size, size**-2.0)) - np.outer(prior, prior) / size
+
+    def _prior_move(self, learned: Any, shares: Array) -> Float[Array, " classes"]:
+        if self.source_prior == "counted":
+            moved = np.bincount(learned.source.labels, weights=shares, minlength=learned.source.classes)
+        else:
+            moved = np.asarray(shares @ learned.source.rows, dtype=np.float64)
+        return (moved - shares.sum() * learned.prior) / len(shares)

@@ -57,7 +57,10 @@ class GLSWeights(BBSE):
         return found._replace(prior=mixed, extra=found.prior)
 
     def _derivative(self, learned: Any, found: Found) -> Float[Array, "classes columns"]:
-        return (1.0 - self.momentum) * super()._derivative(learned, found._replace(prior=found.extra))
+        return (1.0 - self.momentum) * super()._derivative(learned, found)
 
     def _noise(self, learned: Any, target: Array, found: Found) -> Float[Array, "columns columns"]:
         return super()._noise(learned, target, found._replace(prior=found.extra))
+
+    def _influence(self, learned: Any, found: Found, shares: Array) -> Float[Array, " classes"]:
+        return super()._influence(learned, found._replace(prior=found.extra), shares)

@@ -71,6 +71,10 @@ class KLMatching(MomentEstimator):
     def _mean(self, learned: Any, target: Array, weights: Array | None) -> Float[Array, " columns"]:
         return learned.cells.shares(target, weights)
 
+    def _total(self, learned: Any, weights: Array) -> Float[Array, " columns"]:
+        cells = learned.cells.assign(learned.source.rows)
+        return np.bincount(cells, weights=weights, minlength=learned.cells.total)
+
     def _noise(self, learned: Any, target: Array, found: Found) -> Float[Array, "columns columns"]:
         mean = self._mean(learned, target, None)
         return hard_noise(learned.means, learned.source.counts, len(target), found.prior, mean)

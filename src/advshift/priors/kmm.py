@@ -130,6 +130,9 @@ class KernelMeanMatching(MomentEstimator):
     def _mean(self, learned: Any, target: Array, weights: Array | None) -> Float[Array, " columns"]:
         return weighted_mean(learned.embedding(target), weights)
 
+    def _total(self, learned: Any, weights: Array) -> Float[Array, " columns"]:
+        return np.asarray(weights @ learned.source.rows)
+
     def _noise(self, learned: Any, target: Array, found: Found) -> Float[Array, "columns columns"]:
         embedded = learned.embedding(target)
         return soft_noise(learned.means, learned.source, embedded, found.prior, weighted_mean(embedded, None))

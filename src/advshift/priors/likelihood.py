@@ -23,6 +23,15 @@ class Reference(NamedTuple):
     source: Source
 
 
+class _Response(NamedTuple):
+    """How the estimate follows the target's noise and `p`'s, the mean outer product of the scores, and `λ`."""
+
+    target: Array
+    source: Array
+    scores: Array
+    share: float
+
+
 class LikelihoodEstimator(PriorEstimator):
     """Maximise `Σ_n log Σ_y f_ny q_y/p_y`, perhaps with a prior on `q`.
 
@@ -52,6 +61,10 @@ class LikelihoodEstimator(PriorEstimator):
     def _prior_noise(self, learned: Any) -> Float[Array, "classes classes"]:
         """The covariance of `p`."""
 
+    @abstractmethod
+    def _prior_move(self, learned: Any, shares: Array) -> Float[Array, " classes"]:
+        """`Σ_i g_i·(influence of source example i on p)`."""
+
     def _pseudo(self, learned: Any, target: Array, weights: Array | None) -> Float[Array, " classes"] | None:
         """The strength of the Dirichlet prior per class; none by default."""
         return None
@@ -64,25 +77,28 @@ class LikelihoodEstimator(PriorEstimator):
         return Found(prior / prior.sum(), fit.converged, fit.iterations, (mixture, fit))
 
     def _asymptotic(self, learned: Any, target: Array, found: Found) -> Float[Array, "classes classes"]:
-        """The sandwich, the bounds left out.
+        """The sandwich, the bounds left out: the target's noise has the covariance `(H - 11')/n`."""
+        response = self._response(learned, found)
+        mean = response.scores @ found.prior
+        noise = response.share * response.scores - np.outer(mean, mean)
+        spread = response.target @ noise @ response.target.T / len(target)
+        return spread + response.source @ self._prior_noise(learned) @ response.source.T
 
-        With scores `s`, `H = mean ss'` and weights `w = q/p`: `dq = H⁻¹(e - dp/p) + w∘dp`, projected to sum to zero,
-        `e` the target's noise, whose covariance is `(H - 11')/n`, and `dp` the noise of `p`.
-        """
+    def _influence(self, learned: Any, found: Found, shares: Array) -> Float[Array, " classes"]:
+        return self._response(learned, found).source @ self._prior_move(learned, shares)
+
+    def _response(self, learned: Any, found: Found) -> _Response:
+        """With scores `s`, `H = mean ss'` and weights `w = q/p`: `dq = H⁻¹(e - dp/p) + w∘dp`, made to sum to zero."""
         mixture: Mixture = found.extra[0]
         prior = np.maximum(found.prior, 1e-300)
         curvature = mixture.curvature(prior)
         inverse = np.linalg.pinv(curvature, hermitian=True, rcond=1e-10)
         share = 1.0 - float(mixture.pseudo.sum())
-        pull = mixture.pseudo / prior
-        scores = curvature - np.diag(pull / prior)
-        mean = scores @ prior
-        noise = share * scores - np.outer(mean, mean)
-        carried = np.diag(found.prior / learned.prior) - share * inverse / learned.prior
-        spread = inverse @ noise @ inverse / len(target) + carried @ self._prior_noise(learned) @ carried.T
+        scores = curvature - np.diag(mixture.pseudo / np.maximum(prior, 1e-100) ** 2)
         ones = inverse.sum(axis=1)
         project = np.eye(len(prior)) - np.outer(ones, np.ones(len(prior))) / ones.sum()
-        return project @ spread @ project.T
+        carried = np.diag(found.prior / learned.prior) - share * inverse / learned.prior
+        return _Response(project @ inverse, project @ carried, scores, share)
 
     def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
         fit: MixtureFit = found.extra[1]

@@ -49,6 +49,13 @@ class MomentEstimator(PriorEstimator):
         derivative = self._derivative(learned, found)
         return derivative @ self._noise(learned, target, found) @ derivative.T
 
+    def _influence(self, learned: Any, found: Found, shares: Array) -> Float[Array, " classes"]:
+        """An example of class `y` moves the residual by `-q_y (x - A_y)/n_y`."""
+        labels = learned.source.labels
+        weights = shares * (found.prior / learned.source.counts)[labels]
+        centre = learned.means @ np.bincount(labels, weights=weights, minlength=learned.source.classes)
+        return -self._derivative(learned, found) @ (self._total(learned, weights) - centre)
+
     def _reference(self, learned: Any) -> Float[Array, " classes"]:
         return learned.prior
 
@@ -59,6 +66,10 @@ class MomentEstimator(PriorEstimator):
     @abstractmethod
     def _mean(self, learned: Any, target: Array, weights: Array | None) -> Float[Array, " columns"]:
         """The mean features of the target."""
+
+    @abstractmethod
+    def _total(self, learned: Any, weights: Array) -> Float[Array, " columns"]:
+        """The weighted sum of the source's features."""
 
     @abstractmethod
     def _noise(self, learned: Any, target: Array, found: Found) -> Float[Array, "columns columns"]:
@@ -102,6 +113,12 @@ class PredictionMoments(MomentEstimator):
             counts = np.bincount(target.argmax(axis=1), weights=weights, minlength=target.shape[1])
             return counts / counts.sum()
         return weighted_mean(target, weights)
+
+    def _total(self, learned: Any, weights: Array) -> Float[Array, " columns"]:
+        rows = learned.source.rows
+        if self.predictions == "hard":
+            return np.bincount(rows.argmax(axis=1), weights=weights, minlength=rows.shape[1])
+        return np.asarray(weights @ rows, dtype=np.float64)
 
     def _noise(self, learned: Any, target: Array, found: Found) -> Float[Array, "columns columns"]:
         mean = self._mean(learned, target, None)
