@@ -33,9 +33,10 @@ from advshift.priors import BBSE, EM, MAPLS, RLLS, KLMatching
 from advshift.priors.mixture import Mixture, maximise_mixture
 
 Estimate = Callable[[np.ndarray], np.ndarray]
-SIZES = {"digits": (900, [100, 900]), "reuters": (1500, [200, 2000]), "simulated": (20000, [2000, 20000])}
+SIZES = {"digits": (900, [100, 900]), "reuters": (1500, [200, 2000]), "simulated": (10000, [2000])}
 OURS = {
     "em": lambda: EM(covariance="none"),
+    "em-counted": lambda: EM(source_prior="counted", covariance="none"),
     "em-bcts": lambda: EM(calibration="bcts", covariance="none"),
     "mapls-bcts": lambda: MAPLS(calibration="bcts", covariance="none"),
     "bbse-soft": lambda: BBSE(unidentified="source", covariance="none"),
@@ -74,7 +75,7 @@ def reuters(data: Path | None) -> tuple[np.ndarray, np.ndarray]:
     return cross_val_predict(model, features, labels, cv=2, method="predict_proba"), labels
 
 
-def simulated(_: Path | None, classes: int = 1000, size: int = 50000) -> tuple[np.ndarray, np.ndarray]:
+def simulated(_: Path | None, classes: int = 1000, size: int = 30000) -> tuple[np.ndarray, np.ndarray]:
     """The exact posterior of a thousand classes with orthogonal means, 90 % right."""
     return gaussians(np.random.default_rng(0), np.full(classes, 1.0 / classes), size)
 
