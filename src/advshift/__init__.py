@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from advshift import losses, numerics, posthoc, priors, reductions, sets
     from advshift.errors import AdvshiftError, InputError, MissingDependencyError
+    from advshift.objective import AdvShift, RobustObjective
     from advshift.results import AuditResult, audit
     from advshift.types import PriorEstimate, WorstCase
 
@@ -26,15 +27,20 @@ _PUBLIC = {
     "AuditResult": "advshift.results",
 }
 # Public name -> (the module that holds it, the module it needs, the extra that brings that module).
-_OPTIONAL: dict[str, tuple[str, str, str]] = {}
+_OPTIONAL: dict[str, tuple[str, str, str]] = {
+    "AdvShift": ("advshift.objective", "torch", "torch"),
+    "RobustObjective": ("advshift.objective", "torch", "torch"),
+}
 _MODULES = ("audit", "losses", "numerics", "posthoc", "priors", "reductions", "sets")
 
 __all__ = [
+    "AdvShift",
     "AdvshiftError",
     "AuditResult",
     "InputError",
     "MissingDependencyError",
     "PriorEstimate",
+    "RobustObjective",
     "WorstCase",
     "__version__",
     "audit",

@@ -108,8 +108,12 @@ def tilt_to_divergence(
     limit: PerProblem,
     *,
     steps: int | None = None,
+    start: PerProblem | None = None,
 ) -> TiltSolution:
-    """Find the tilt whose divergence is `radius`, which must lie below `limit`, the divergence of the steepest tilt."""
+    """Find the tilt whose divergence is `radius`, which must lie below `limit`, the divergence of the steepest tilt.
+
+    The search begins at the rate `start` where that is a positive number.
+    """
     xp = namespace(family.scaled)
     eps = epsilon(family.scaled)
     tolerance = eps**0.8 * choose(radius < 1, radius, 1.0)
@@ -134,6 +138,8 @@ def tilt_to_divergence(
     rate = xp.sqrt(2.0 * radius) / xp.sqrt(family.variance + smallest)
     lean = 1.0 + rate * family.skew / (3.0 * family.variance + smallest)  # KL(s) = s²·variance/2 + s³·skew/3 + …
     rate = rate / choose(lean > 0.3, lean, 0.3)
+    if start is not None:
+        rate = choose((start > 0) & (start < float("inf")), start, rate)
     return family.solution(find_root(evaluate, rate, steps=steps))
 
 

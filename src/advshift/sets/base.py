@@ -44,12 +44,14 @@ class Problem(NamedTuple):
     """A batch of scaled problems, as the formulas take them.
 
     `scaled` holds the risks, shifted and scaled to 0 at the largest and -1 at the smallest over the `allowed` classes,
-    those that may carry mass; all are 0 where the risks are equal. Elsewhere `scaled` is -1.
+    those that may carry mass; all are 0 where the risks are equal. Elsewhere `scaled` is -1. `start` is a multiplier,
+    in the same units, from which a search may begin.
     """
 
     scaled: Float[Array, "*#batch classes"]
     reference: Float[Array, "*#batch classes"]
     allowed: Bool[Array, "*#batch classes"]
+    start: Float[Array, "*#batch 1"] | None = None
 
     def top(self) -> Bool[Array, "*#batch classes"]:
         """The classes of largest risk."""
@@ -115,7 +117,9 @@ class UncertaintySet(ABC):
             values.append(f"support={self.support!r}")
         return f"{type(self).__name__}({', '.join(values)})"
 
-    def worst_case(self, risks: ArrayLike, reference: ArrayLike, *, steps: int | None = None) -> WorstCase:
+    def worst_case(
+        self, risks: ArrayLike, reference: ArrayLike, *, steps: int | None = None, start: ArrayLike | None = None
+    ) -> WorstCase:
         """Find `max π·risks` over the set, exactly.
 
         Leading axes of the risks, of the reference and of the set's radius are broadcast against each other:
@@ -130,6 +134,9 @@ class UncertaintySet(ABC):
         steps
             `None` checks the input and iterates until converged. A number takes exactly that many steps, checks
             nothing and never waits for the device: the form for compiled code.
+        start
+            With `steps`, the multiplier of a similar problem: a search begins there, so that few steps suffice. What
+            is not a positive number is passed over, and so it is by the sets that need no search.
 
         Returns
         -------
@@ -138,10 +145,13 @@ class UncertaintySet(ABC):
         """
         risks, reference = as_floating(risks=risks, reference=reference)
         operands = (risks, reference, *self._operands(risks))
-        if steps is None:
+        if steps is not None:
+            start = None if start is None else as_like(start, risks, "start")[..., None]
+            found = self._worst_case(*operands, steps=steps, start=start)
+        elif start is None:
             found = WorstCase(*self._run(self._worst_case, operands, self._check))
         else:
-            found = self._worst_case(*operands, steps=steps)
+            raise InputError("a start is for a fixed number of steps; pass steps= too")
         if is_torch(risks) and risks.requires_grad:
             attached = found.value + squeeze(dot(found.distribution, risks - risks.detach()))
             return found._replace(value=attached)
@@ -208,8 +218,12 @@ class UncertaintySet(ABC):
                 raise InputError(_fault_of_risks(risks, allowed))
         return (risks, reference / total(reference), *operands)
 
-    def _worst_case(self, risks: Array, reference: Array, *operands: Array, steps: int | None = None) -> WorstCase:
+    def _worst_case(
+        self, risks: Array, reference: Array, *operands: Array, steps: int | None = None, start: Array | None = None
+    ) -> WorstCase:
         problem, largest, spread = _scale(risks, reference, everywhere=self._everywhere)
+        if start is not None:
+            problem = problem._replace(start=as_scalar(start) / spread)
         distribution, multiplier, converged = self._solve(problem, tuple(map(as_scalar, operands)), steps)
         value = largest + spread * dot(distribution, problem.scaled)
         exact = value == value

@@ -31,7 +31,9 @@ class KLBall(Ball):
         limit = -xp.log(problem.top_mass())
         slack = radius >= limit - 4.0 * epsilon(problem.scaled)
         inside = choose(slack, 0.5 * xp.abs(limit), radius)
-        found = tilt_to_divergence(TiltFamily(problem.scaled, problem.reference), inside, limit, steps=steps)
+        family = TiltFamily(problem.scaled, problem.reference)
+        start = None if problem.start is None else 1.0 / problem.start
+        found = tilt_to_divergence(family, inside, limit, steps=steps, start=start)
         distribution = choose_rarely(slack, problem.concentrated, found.distribution)
         return Solution(distribution, choose(slack, 0.0, 1.0 / found.rate), found.converged | slack)
 

@@ -1,0 +1,151 @@
+"""The best response to running class losses: the exact worst case of any uncertainty set."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from advshift.adversaries.base import Adversary, ClassLosses, check_number, on_host
+from advshift.errors import InputError
+from advshift.numerics.backend import as_numpy, from_host
+from advshift.numerics.classwise import class_means
+from advshift.sets import SETS, UncertaintySet
+from advshift.types import Array, WorstCase
+
+__all__ = ["ExactAdversary", "ExactInfo", "ExactState", "RunningLosses"]
+
+# Newton steps of the sets that need a search: few for the one that starts from the last multiplier.
+SEARCH_STEPS = {"kl": 4, "reverse-kl": 12}
+
+
+class RunningLosses(NamedTuple):
+    """Moving averages of the class losses, and the weight that each has gathered, from 0 to 1."""
+
+    averages: Float[Tensor, "classes"]
+    weights: Float[Tensor, "classes"]
+
+    def seen(self, losses: ClassLosses, momentum: float) -> RunningLosses:
+        """Move the averages of the classes in the batch towards its mean losses."""
+        share = (losses.counts > 0) * (1.0 - momentum)
+        means = class_means(losses.sums, losses.counts)
+        return RunningLosses(
+            torch.lerp(self.averages, means, share), torch.lerp(self.weights, torch.ones_like(self.weights), share)
+        )
+
+    def estimates(self, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+        """The averages without their start-up bias; for a class not yet seen, the mean over those that were."""
+        known = self.weights > 0
+        losses = torch.where(known, self.averages / self.weights, 0.0)
+        mass = reference * known
+        return torch.where(known, losses, torch.dot(mass, losses) / mass.sum().clamp_min(1e-30))
+
+
+class ExactState(NamedTuple):
+    """The running class losses, the worst case at them, and its multiplier, where the next search begins."""
+
+    averages: Float[Tensor, "classes"]
+    weights: Float[Tensor, "classes"]
+    distribution: Float[Tensor, "classes"]
+    multiplier: Float[Tensor, ""]
+
+
+class ExactInfo(NamedTuple):
+    """The worst-case risk at the running class losses, and whether its search converged."""
+
+    value: Float[Tensor, ""]
+    converged: Bool[Tensor, ""]
+
+
+class ExactAdversary(Adversary):
+    """Best response `π = argmax_{π ∈ P} Σ π_y·m_y` to running class losses, by the closed form of the set `P`.
+
+    `m_y ← β·m_y + (1-β)·(mean clipped loss of class y in the batch)` for the classes of the batch, corrected for the
+    start from zero by a weight per class. The set's constraint holds at every step, which a penalty does not promise.
+
+    Parameters
+    ----------
+    radius
+        For `uncertainty` given by name: its radius, ratio or `k`.
+    uncertainty
+        An uncertainty set, or the name of one that has a single parameter.
+    momentum
+        `β`: how long a batch is remembered. The longer, the less the adversary follows noise.
+    clip
+        The largest loss of one example that counts.
+
+    >>> adversary = ExactAdversary(0.01)
+    >>> reference = torch.full((3,), 1 / 3)
+    >>> losses = ClassLosses(torch.tensor([1.0, 2.0, 4.0]), torch.ones(3), torch.tensor(3.0))
+    >>> adversary.step(adversary.init(reference), losses, reference)[0].distribution
+    tensor([0.2843, 0.3180, 0.3977])
+    """
+
+    name = "exact"
+    clip = 2.0
+    warms_up = True
+
+    def __init__(
+        self,
+        radius: float | None = None,
+        *,
+        uncertainty: str | UncertaintySet = "kl",
+        momentum: float = 0.98,
+        clip: float = 2.0,
+    ) -> None:
+        self.uncertainty = _as_set(uncertainty, radius)
+        self.momentum = check_number("the momentum", momentum, low=0.0, high=1.0)
+        self.clip = check_number("clip", clip, low=0.0, open_low=True)
+        if self.momentum == 1.0:
+            raise InputError("the momentum must be below 1, else the running losses never move")
+        if self.uncertainty.support != "reference":
+            raise InputError(
+                "training cannot put mass on a class without examples, whatever its weight; use support='reference'"
+            )
+
+    def init(self, reference: Float[Tensor, "classes"]) -> ExactState:
+        """Begin at the set's centre."""
+        nothing = torch.zeros_like(reference)
+        centre = self.uncertainty.worst_case(nothing, reference).distribution
+        if centre.shape != reference.shape:
+            raise InputError(f"the adversary needs one set, not an array of them; got {self.uncertainty!r}")
+        return ExactState(nothing, nothing.clone(), centre.to(reference).clone(), nothing.sum())
+
+    def step(
+        self, state: ExactState, losses: ClassLosses, reference: Float[Tensor, "classes"]
+    ) -> tuple[ExactState, ExactInfo]:
+        """Update the running losses and respond to them."""
+        running = RunningLosses(state.averages, state.weights).seen(losses, self.momentum)
+        worst = self._respond(running.estimates(reference), reference, state.multiplier)
+        multiplier = torch.nan_to_num(worst.multiplier, nan=0.0, posinf=0.0)
+        return ExactState(*running, worst.distribution, multiplier), ExactInfo(worst.value, worst.converged)
+
+    def _respond(self, risks: Tensor, reference: Tensor, start: Tensor) -> WorstCase:
+        steps = SEARCH_STEPS.get(self.uncertainty.name, 1)
+
+        def respond(risks: Array, reference: Array, start: Array) -> WorstCase:
+            return self.uncertainty.worst_case(risks, reference, steps=steps, start=start)
+
+        found = on_host(respond, risks, reference, start)
+        return WorstCase(*(from_host(array, risks) for array in found))
+
+
+def _as_set(uncertainty: str | UncertaintySet, radius: float | None) -> UncertaintySet:
+    if isinstance(uncertainty, UncertaintySet):
+        if radius is not None:
+            raise InputError("the uncertainty set has its own radius; leave radius out, or give the set by its name")
+        return uncertainty
+    kind = SETS[uncertainty]
+    if uncertainty == "box":
+        raise InputError("a box has two bounds; pass the set itself, for example uncertainty=Box(0.01, 0.2)")
+    if not kind.parameter_names:
+        if radius is not None:
+            raise InputError(f"the uncertainty set {uncertainty!r} has no radius; leave it out")
+        return kind()
+    if radius is None:
+        raise InputError(f"the uncertainty set {uncertainty!r} needs its {kind.parameter_names[0]}: pass radius=")
+    if as_numpy(radius).size != 1:
+        raise InputError(f"the radius must be one number; got {radius!r}")
+    return kind(radius)  # type: ignore[call-arg, arg-type]

@@ -1,0 +1,69 @@
+"""The log-sum-exp of a batch's class losses: a penalised adversary that needs no memory."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from advshift.adversaries.base import (
+    LOG_OF_NOTHING,
+    Adversary,
+    ClassLosses,
+    Nothing,
+    check_number,
+    log_on_support,
+)
+from advshift.numerics.classwise import class_means
+
+__all__ = ["TiltedAdversary", "TiltedState"]
+
+
+class TiltedState(NamedTuple):
+    """The distribution at the last batch; no step reads it."""
+
+    distribution: Float[Tensor, "classes"]
+
+
+class TiltedAdversary(Adversary):
+    """The exponential tilt of the batch's own class losses, `π_y ∝ p_y·exp(s·ℓ̄_y)` over the classes in the batch.
+
+    The gradient of the weighted class means is that of `(1/s) log Σ p_y exp(s·ℓ̄_y)`, which by the Gibbs identity is the
+    worst case penalised by `KL(π ‖ p)/s`. A batch is weighted by its own losses, so that micro-batches do not add up to
+    the big batch, and a class loss from few examples is noisy.
+
+    Parameters
+    ----------
+    rate
+        `s`: 0 is the mean over the reference's classes, infinity the worst class.
+
+    >>> losses = ClassLosses(torch.tensor([1.0, 0.0, 4.0]), torch.tensor([2.0, 0.0, 2.0]), torch.tensor(4.0))
+    >>> reference = torch.tensor([0.5, 0.25, 0.25])
+    >>> TiltedAdversary(1.0).step(TiltedState(reference), losses, reference)[0].distribution
+    tensor([0.3086, 0.0000, 0.6914])
+    """
+
+    name = "tilted"
+    weighting = "class-means"
+    immediate = True
+    refusals: ClassVar[dict[str, str]] = {
+        "radius": "its divergence is penalised at rate 1/s, not bounded; use adversary='exact' with uncertainty='kl'",
+        "uncertainty": "the log-sum-exp is the penalty form of the KL ball; use adversary='exact' for another set",
+    }
+
+    def __init__(self, rate: float = 1.0) -> None:
+        self.rate = check_number("the rate", rate, low=0.0)
+
+    def init(self, reference: Float[Tensor, "classes"]) -> TiltedState:
+        """Begin at the reference."""
+        return TiltedState(reference.clone())
+
+    def step(
+        self, state: TiltedState, losses: ClassLosses, reference: Float[Tensor, "classes"]
+    ) -> tuple[TiltedState, Nothing]:
+        """Tilt the reference, restricted to the classes of the batch, by their mean losses."""
+        exponent = log_on_support(reference) + self.rate * class_means(losses.sums, losses.counts)
+        exponent = torch.where(losses.counts > 0, exponent, LOG_OF_NOTHING)
+        return TiltedState(torch.softmax(exponent, dim=0)), Nothing()

@@ -1,0 +1,108 @@
+"""From a user's words to the parts of an objective: the adversary, the reference, the delayed start."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from advshift.adversaries import ADVERSARIES, Adversary
+from advshift.errors import InputError
+from advshift.numerics.backend import as_numpy
+from advshift.objective.reading import CrossEntropy, PerExampleLoss
+from advshift.registry import nearest
+from advshift.types import ArrayLike
+
+__all__ = ["build_adversary", "build_loss", "count_members", "first_step", "known_reference"]
+
+
+def build_adversary(
+    adversary: str | Adversary, options: Mapping[str, Any], class_counts: ArrayLike | None
+) -> Adversary:
+    """Make the adversary of a name and its options; an option that makes no sense is refused with the reason."""
+    if isinstance(adversary, Adversary):
+        if options:
+            raise InputError(f"the adversary is built already; give {_names(options)} to its constructor")
+        return adversary
+    kind = ADVERSARIES[adversary]
+    known = [name for name in inspect.signature(kind).parameters if kind.__init__ is not object.__init__]
+    options = dict(options)
+    for name in options:
+        if name in kind.refusals:
+            raise InputError(f"adversary {adversary!r} takes no {name}: {kind.refusals[name]}")
+        if name not in known:
+            options_of = f"its options: {', '.join(known)}" if known else "it has no options"
+            raise InputError(f"adversary {adversary!r} has no option {name!r}{nearest(name, known)} ({options_of})")
+    if "examples" in known and class_counts is not None:
+        options.setdefault("examples", float(as_numpy(class_counts).sum()))
+    missing = [
+        name
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if parameter.default is inspect.Parameter.empty and name not in options and name in known
+    ]
+    if missing:
+        raise InputError(f"adversary {adversary!r} needs {_names(missing)}")
+    return kind(**options)
+
+
+def _names(options: Any) -> str:
+    return ", ".join(f"{name}=" for name in options)
+
+
+def count_members(num_classes: int | None, num_groups: int | None, class_counts: ArrayLike | None) -> int:
+    """How many classes or groups the adversary weighs."""
+    number = num_classes if num_groups is None else num_groups
+    given = None if class_counts is None else as_numpy(class_counts)
+    if given is not None and (given.ndim != 1 or number not in (None, given.size)):
+        what = "class" if num_groups is None else "group"
+        raise InputError(f"class_counts must hold one number per {what}: {number}; got shape {given.shape}")
+    number = given.size if number is None and given is not None else number
+    if number is None:
+        raise InputError("the number of classes is not known: pass num_classes= or class_counts=")
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
+        raise InputError(f"num_classes and num_groups must be whole numbers from 1 up; got {number!r}")
+    return int(number)
+
+
+def known_reference(class_counts: ArrayLike) -> Tensor:
+    """The label distribution of counts. A count of zero is a class that gets no mass; its label is refused."""
+    counts = as_numpy(class_counts)
+    values = counts.astype(np.float64) if counts.dtype.kind in "fiu" else np.array([np.nan])
+    if not bool(np.all(np.isfinite(values) & (values >= 0))) or not values.sum() > 0:
+        raise InputError(f"class_counts must be numbers from 0 up, not all 0; got {class_counts!r}")
+    return torch.from_numpy(values / values.sum()).float()
+
+
+def first_step(start_after: float, total_steps: int | None) -> int:
+    """The number of steps for which the adversary waits."""
+    if isinstance(start_after, bool) or not isinstance(start_after, (int, float)) or not start_after >= 0:
+        raise InputError(f"start_after must be a number of steps or a fraction of training; got {start_after!r}")
+    if isinstance(start_after, int):
+        return start_after
+    if start_after >= 1:
+        raise InputError(f"start_after={start_after!r} is no fraction of training below 1; for steps pass an integer")
+    if start_after > 0 and total_steps is None:
+        raise InputError("a start after a fraction of training needs its length: pass total_steps=")
+    return round(start_after * (total_steps or 0))
+
+
+def build_loss(
+    loss: PerExampleLoss | None,
+    label_smoothing: float,
+    ignore_index: int,
+    class_weights: ArrayLike | None,
+    num_classes: int | None,
+) -> PerExampleLoss:
+    """The loss that was given, or cross-entropy with the options that belong to it."""
+    if loss is not None:
+        if label_smoothing or class_weights is not None:
+            raise InputError("label_smoothing and class_weights belong to the default cross-entropy; give them to loss")
+        return loss
+    weights = None if class_weights is None else torch.as_tensor(as_numpy(class_weights)).float()
+    if weights is not None and num_classes is not None and weights.shape != (num_classes,):
+        raise InputError(f"class_weights must be one number per class: {num_classes}; got shape {tuple(weights.shape)}")
+    return CrossEntropy(label_smoothing=label_smoothing, ignore_index=ignore_index, class_weights=weights)

@@ -1,0 +1,286 @@
+"""The objective: a loss that people know, with class weights that follow an adversary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from advshift.adversaries import Adversary
+from advshift.adversaries.base import Weighting, check_choice
+from advshift.errors import InputError
+from advshift.objective.building import build_adversary, build_loss, count_members, first_step
+from advshift.objective.reading import Batch, PerExampleLoss, Reader
+from advshift.objective.statistics import as_class_losses, collect, combined, shard_share, world_size
+from advshift.objective.tracking import SMALLEST, Tracker
+from advshift.types import ArrayLike
+
+__all__ = ["AdvShift", "RobustObjective"]
+
+Update = Literal["forward", "manual"]
+NonFinite = Literal["skip", "raise"]
+Reduction = Literal["mean", "sum", "none"]
+
+
+class RobustObjective(Tracker):
+    """The loss `(1/b) Σ_j π(y_j)/p(y_j)·ℓ_j`, unbiased for the risk `Σ_y π(y)·ℓ̄_y` under the adversary's `π`.
+
+    In train mode with gradients enabled, a call adds the batch's class losses to `pending`. A *commit* hands them to
+    the adversary and clears them. By default the call itself commits; after `attach(optimizer)` every optimiser step
+    does; with `update="manual"` it is `step()`. In eval mode and under `no_grad` nothing moves.
+
+    Parameters
+    ----------
+    adversary
+        A name of the registry, whose options follow as keywords (`radius=0.1`), or an adversary.
+    num_classes
+        The width of the logits. May be left out with `class_counts` or, for other losses, with `num_groups`.
+    class_counts
+        Training examples per class (per group, with groups), or their shares: the reference is known. Without them it
+        is averaged over the batches. A class with a count of 0 gets no mass, and its label is refused.
+    num_groups
+        The adversary weighs groups other than the classes; pass `groups=` at each call.
+    loss
+        Any function `(logits, labels) -> losses per example`; cross-entropy by default.
+    update
+        `"forward"` or `"manual"`.
+    reduction
+        `"mean"`, `"sum"`, `"none"`, or a function from the weighted losses of the examples to a scalar.
+    ignore_index, label_smoothing, class_weights
+        As for torch's cross-entropy, but the mean divides by the number of examples, not by the sum of their weights.
+    class_dim
+        The axis of the logits that holds the classes: 1, or -1 for tokens of shape `(batch, length, classes)`.
+    weighting
+        `"importance"` is the unbiased weight `π/p`. `"class-means"` weighs the batch's class means by `π`, as group
+        DRO was published. By default what the adversary's authors did.
+    reference_momentum
+        How long a batch is remembered in an estimated reference; the paper's 0.999.
+    start_after, total_steps
+        Train on the reference for so many steps, or for a fraction of `total_steps`, before the adversary acts.
+    non_finite
+        Losses that are not finite never reach the adversary: `"skip"` counts them in `skipped`, `"raise"` raises,
+        which waits for the device.
+    even_shards
+        A promise that all processes hold equally many examples in every batch; saves a collective where an attached
+        or manual objective would ask.
+    process_group
+        The processes that share the batch; all by default.
+
+    >>> objective = RobustObjective("advshift", num_classes=3, radius=0.1, class_counts=[50, 30, 20])
+    >>> logits = torch.zeros(4, 3, requires_grad=True)
+    >>> loss = objective(logits, torch.tensor([0, 0, 1, 2]))
+    >>> loss.backward()
+    """
+
+    def __init__(
+        self,
+        adversary: str | Adversary = "advshift",
+        *,
+        num_classes: int | None = None,
+        class_counts: ArrayLike | None = None,
+        num_groups: int | None = None,
+        loss: PerExampleLoss | None = None,
+        update: Update = "forward",
+        reduction: Reduction | Callable[[Tensor], Tensor] = "mean",
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        class_weights: ArrayLike | None = None,
+        class_dim: int = 1,
+        weighting: Weighting | None = None,
+        reference_momentum: float | None = None,
+        start_after: float = 0,
+        total_steps: int | None = None,
+        non_finite: NonFinite = "skip",
+        even_shards: bool = False,
+        process_group: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            build_adversary(adversary, options, class_counts),
+            count_members(num_classes, num_groups, class_counts),
+            class_counts=class_counts,
+            reference_momentum=reference_momentum,
+            start=first_step(start_after, total_steps),
+            process_group=process_group,
+        )
+        self.weighting: Weighting = self.adversary.weighting if weighting is None else weighting
+        check_choice("weighting", self.weighting, Weighting)
+        check_choice("update", update, Update)
+        check_choice("non_finite", non_finite, NonFinite)
+        if not callable(reduction):
+            check_choice("reduction", reduction, Reduction)
+        if num_groups is None:
+            num_classes = self.members
+        self.reduction, self.non_finite, self.even_shards = reduction, non_finite, even_shards
+        self.loss = build_loss(loss, label_smoothing, ignore_index, class_weights, num_classes)
+        self._reader = Reader(num_classes, num_groups, ignore_index, class_dim)
+        self._of_the_batch = self.adversary.immediate or self.weighting == "class-means"
+        self._committer: str = update
+        self._hook: Any = None
+        self._last: tuple[Tensor, Tensor | None] | None = None
+
+    @property
+    def update(self) -> str:
+        """Who commits: `"forward"`, `"attached"` or `"manual"`."""
+        return self._committer
+
+    def extra_repr(self) -> str:
+        """The parts, for `print`."""
+        return f"adversary={self.adversary!r}, members={self.members}, update={self.update!r}"
+
+    def forward(
+        self,
+        logits: Shaped[Tensor, "*shape"],
+        labels: Shaped[Tensor, "*any"],
+        *,
+        groups: Shaped[Tensor, "*examples"] | None = None,
+    ) -> Tensor:
+        """Return the weighted loss; in training, let the batch count for the adversary.
+
+        Parameters
+        ----------
+        logits
+            Shape `(N, C)`, or `(N, C, ...)` for dense prediction; see `class_dim`.
+        labels
+            Class indices of shape `(N, ...)`, or soft labels of the logits' shape.
+        groups
+            With `num_groups`: a group index per example.
+        """
+        batch = self._read(logits, labels, groups)
+        if self.training and _in_backward():
+            class_weights, share = self._replayed()
+        else:
+            class_weights, share = self._look(batch, moving=self.training and torch.is_grad_enabled())
+        return self._reduce(batch, class_weights, share)
+
+    def _read(self, logits: Tensor, labels: Tensor, groups: Tensor | None) -> Batch:
+        batch = self._reader(self.loss, logits, labels, groups)
+        if self.has_empty_class:
+            batch.refuse_classes(self.reference == 0)
+        return batch
+
+    def _look(self, batch: Batch, *, moving: bool) -> tuple[Tensor, Tensor | None]:
+        """Find the class weights and this shard's share; collect, and commit if that is the call's duty."""
+        found = torch.zeros_like(self.pending) if self._of_the_batch else self.pending
+        if moving or self._of_the_batch:
+            self._collect(batch, found)
+        if moving and self._of_the_batch:
+            self.pending.add_(found)
+            found = combined(found, self.process_group)
+        class_weights = self._class_weights(found)
+        if not moving:
+            return class_weights, None
+        total = self._commit() if self._committer == "forward" else None
+        share = None
+        if self.reduction == "mean" and not self.even_shards and world_size(self.process_group) > 1:
+            share = shard_share(batch.size, total, self.process_group, batch.losses)
+        if self._committer != "forward" and not torch.compiler.is_compiling():
+            self._last = class_weights, share
+        return class_weights, share
+
+    def _collect(self, batch: Batch, into: Tensor) -> None:
+        collect(batch, into, clip=self.adversary.clip, raises=self.non_finite == "raise")
+
+    def _class_weights(self, statistics: Tensor) -> Tensor:
+        """The factor of each class's examples, before the division by the number of examples."""
+        if not self._of_the_batch:
+            return self.distribution / self.reference.clamp_min(SMALLEST)
+        losses, distribution = as_class_losses(statistics), self.distribution
+        if self.adversary.immediate:
+            state, _ = self.adversary.step(self.state, losses, self.reference)
+            distribution = self._once_started(self.adversary.distribution(state, self.reference))
+        if self.weighting == "importance":
+            return distribution / self.reference.clamp_min(SMALLEST)
+        return torch.where(losses.counts > 0, distribution * losses.total / losses.counts, 0.0)
+
+    def _reduce(self, batch: Batch, class_weights: Tensor, share: Tensor | None) -> Tensor:
+        weights = batch.look_up(class_weights)
+        losses = batch.losses
+        if self.reduction == "none":
+            return (weights * losses).view(batch.shape)
+        if callable(self.reduction):
+            weighted = weights * losses
+            return self.reduction(weighted if batch.kept is None else weighted[batch.kept])
+        loss = torch.dot(weights.to(losses.dtype), losses)
+        if self.reduction == "sum":
+            return loss
+        size = batch.size
+        loss = loss / (size.clamp_min(1) if isinstance(size, Tensor) else size)
+        return loss if share is None else loss * share
+
+    def attach(self, optimizer: torch.optim.Optimizer) -> None:
+        """Commit after each step of an optimiser, instead of at each call.
+
+        For gradient accumulation, closures, gradient scalers and activation checkpointing.
+        """
+        if self._committer != "forward":
+            advice = "detach() it first" if self._hook else "build it with update='forward' to attach it"
+            raise InputError(f"the objective's update is {self._committer!r} already; {advice}")
+        if not hasattr(optimizer, "register_step_post_hook"):
+            raise InputError(f"attach needs a torch optimizer; got {type(optimizer).__name__}")
+        self._hook = optimizer.register_step_post_hook(lambda *_: self._finish())
+        self._committer = "attached"
+
+    def detach(self) -> None:
+        """Undo `attach`; from now on the call itself commits."""
+        if self._hook is None:
+            raise InputError("the objective is not attached to an optimizer")
+        self._hook.remove()
+        self._hook, self._committer = None, "forward"
+
+    def step(self) -> None:
+        """Commit what is pending; for `update="manual"`."""
+        if self._committer != "manual":
+            raise InputError(
+                f"the objective commits by itself (update={self._committer!r}); for step() build it with "
+                "update='manual'"
+            )
+        self._finish()
+
+    def _finish(self) -> None:
+        self._commit()
+        self._last = None
+
+    @torch.no_grad()
+    def refresh(self, logits: Tensor, labels: Tensor, *, groups: Tensor | None = None) -> None:
+        """Replace what is pending by the losses of these logits: the paper's second forward pass, before `step()`."""
+        if self._committer != "manual":
+            raise InputError("refresh comes between optimizer.step() and objective.step(): build with update='manual'")
+        if not self.training:
+            raise InputError("in eval mode nothing moves; call train() before refresh()")
+        batch = self._read(logits, labels, groups)
+        self.pending.zero_()
+        self._collect(batch, self.pending)
+
+    def _replayed(self) -> tuple[Tensor, Tensor | None]:
+        """The weights of the call that autograd runs again; refuse where that call has moved them."""
+        if self._committer == "forward":
+            raise InputError(
+                "the loss was run again by activation checkpointing, after its own update had moved the weights: "
+                "attach(optimizer) first, or keep the loss outside the checkpoint"
+            )
+        if self._last is None:
+            raise InputError(
+                "a reentrant checkpoint runs the loss without gradients first, so that the adversary would learn "
+                "nothing: pass use_reentrant=False"
+            )
+        return self._last
+
+
+class AdvShift(RobustObjective):
+    """`RobustObjective` with the paper's adversary.
+
+    >>> AdvShift(num_classes=10, radius=0.1).adversary.radius
+    0.1
+    """
+
+    def __init__(self, num_classes: int | None = None, radius: float = 0.1, **options: Any) -> None:
+        super().__init__("advshift", num_classes=num_classes, radius=radius, **options)
+
+
+def _in_backward() -> bool:
+    """Whether autograd is running this code again for the sake of a checkpoint."""
+    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
