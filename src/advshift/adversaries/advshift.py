@@ -27,7 +27,7 @@ from advshift.types import Array
 __all__ = ["AdvShiftAdversary", "AdvShiftInfo", "AdvShiftState"]
 
 StepRule = Literal["published", "exact-prox"]
-PROXIMAL_STEPS = 12  # Newton steps of the exact proximal step
+PROXIMAL_STEPS = 5  # Newton steps of the exact proximal step
 
 
 class AdvShiftState(NamedTuple):
@@ -127,7 +127,7 @@ class AdvShiftAdversary(Adversary):
         gradient = estimated_class_losses(losses, reference)
         divergence = _divergence(state.log_distribution, log_reference)
         if self.rule == "published":
-            penalty = (divergence >= self.radius) * self.penalty
+            penalty = (divergence >= self.radius).to(divergence) * self.penalty
             pulled = _pull(state.log_distribution, log_reference, penalty)
             moved = torch.log_softmax(torch.add(pulled, gradient, alpha=self.step_size), dim=0)
         else:

@@ -15,6 +15,7 @@ __all__ = ["BalancedAdversary"]
 class BalancedAdversary(Adversary):
     """Balanced risk minimisation: `π` uniform over the classes that have mass in the reference.
 
+    >>> import torch
     >>> BalancedAdversary().distribution(Nothing(), torch.tensor([0.75, 0.25, 0.0]))
     tensor([0.5000, 0.5000, 0.0000])
     """

@@ -105,7 +105,7 @@ def on_host(function: Callable[..., T], *tensors: Tensor) -> T:
         return function(*map(to_host, tensors))
 
 
-def check_number(name: str, value: float, *, low: float, high: float = float("inf"), open_low: bool = False) -> float:
+def check_number(name: str, value: Any, *, low: float, high: float = float("inf"), open_low: bool = False) -> float:
     """Return a number as a float, or say which range it should lie in."""
     good = isinstance(value, (int, float)) and (low < value if open_low else low <= value) and value <= high
     if not good:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float
+from torch import Tensor
 
-from advshift.adversaries.exact import ExactAdversary
+from advshift.adversaries.exact import ExactAdversary, ExactState
 from advshift.errors import InputError
 from advshift.numerics.backend import as_numpy
 from advshift.sets import FrequencyCap
@@ -44,3 +46,7 @@ class ClassCVaRAdversary(ExactAdversary):
         if not bool(np.all((levels > 0) & (levels <= 1))) or levels.ndim > 1:
             raise InputError(f"the level must be a share above 0 and up to 1, or one per class; got {level!r}")
         super().__init__(uncertainty=FrequencyCap(1.0 / levels), momentum=momentum, clip=clip)
+
+    def init(self, reference: Float[Tensor, "classes"]) -> ExactState:
+        """Begin at the reference, which no level excludes."""
+        return super().init(reference)._replace(distribution=reference.clone())

@@ -15,6 +15,7 @@ __all__ = ["ERMAdversary"]
 class ERMAdversary(Adversary):
     """Empirical risk minimisation: `π = p`, so every weight is one.
 
+    >>> import torch
     >>> ERMAdversary().distribution(Nothing(), torch.tensor([0.75, 0.25]))
     tensor([0.7500, 0.2500])
     """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -18,7 +20,7 @@ from advshift.types import Array, WorstCase
 __all__ = ["ExactAdversary", "ExactInfo", "ExactState", "RunningLosses"]
 
 # Newton steps of the sets that need a search: few for the one that starts from the last multiplier.
-SEARCH_STEPS = {"kl": 4, "reverse-kl": 12}
+SEARCH_STEPS = {"kl": 5, "reverse-kl": 12}
 
 
 class RunningLosses(NamedTuple):
@@ -29,7 +31,7 @@ class RunningLosses(NamedTuple):
 
     def seen(self, losses: ClassLosses, momentum: float) -> RunningLosses:
         """Move the averages of the classes in the batch towards its mean losses."""
-        share = (losses.counts > 0) * (1.0 - momentum)
+        share = (losses.counts > 0).to(self.averages) * (1.0 - momentum)
         means = class_means(losses.sums, losses.counts)
         return RunningLosses(
             torch.lerp(self.averages, means, share), torch.lerp(self.weights, torch.ones_like(self.weights), share)
@@ -63,7 +65,8 @@ class ExactAdversary(Adversary):
     """Best response `π = argmax_{π ∈ P} Σ π_y·m_y` to running class losses, by the closed form of the set `P`.
 
     `m_y ← β·m_y + (1-β)·(mean clipped loss of class y in the batch)` for the classes of the batch, corrected for the
-    start from zero by a weight per class. The set's constraint holds at every step, which a penalty does not promise.
+    start from zero by a weight per class. The set's constraint holds at every step, which a penalty does not promise: a
+    search that has not converged in its few steps leaves the distribution as it is, to go on from there the next time.
 
     Parameters
     ----------
@@ -95,7 +98,7 @@ class ExactAdversary(Adversary):
         momentum: float = 0.98,
         clip: float = 2.0,
     ) -> None:
-        self.uncertainty = _as_set(uncertainty, radius)
+        self.uncertainty = _with_tensors(_as_set(uncertainty, radius))
         self.momentum = check_number("the momentum", momentum, low=0.0, high=1.0)
         self.clip = check_number("clip", clip, low=0.0, open_low=True)
         if self.momentum == 1.0:
@@ -120,7 +123,8 @@ class ExactAdversary(Adversary):
         running = RunningLosses(state.averages, state.weights).seen(losses, self.momentum)
         worst = self._respond(running.estimates(reference), reference, state.multiplier)
         multiplier = torch.nan_to_num(worst.multiplier, nan=0.0, posinf=0.0)
-        return ExactState(*running, worst.distribution, multiplier), ExactInfo(worst.value, worst.converged)
+        distribution = torch.where(worst.converged, worst.distribution, state.distribution)
+        return ExactState(*running, distribution, multiplier), ExactInfo(worst.value, worst.converged)
 
     def _respond(self, risks: Tensor, reference: Tensor, start: Tensor) -> WorstCase:
         steps = SEARCH_STEPS.get(self.uncertainty.name, 1)
@@ -149,3 +153,12 @@ def _as_set(uncertainty: str | UncertaintySet, radius: float | None) -> Uncertai
     if as_numpy(radius).size != 1:
         raise InputError(f"the radius must be one number; got {radius!r}")
     return kind(radius)  # type: ignore[call-arg, arg-type]
+
+
+def _with_tensors(uncertainty: UncertaintySet) -> UncertaintySet:
+    """Hold a set's arrays as tensors, which compiled code can read."""
+    held = copy.copy(uncertainty)
+    for name, value in uncertainty.parameters.items():
+        array = as_numpy(value)
+        setattr(held, name, torch.from_numpy(array.astype(np.float64)) if array.ndim else float(array))
+    return held

@@ -73,7 +73,7 @@ def tune_penalty(
 
     >>> found = tune_penalty([0.1, 0.5, 2.0], [0.6, 0.3, 0.1], radius=0.1)
     >>> round(found.penalty, 4), round(found.divergence, 3)
-    (0.0146, 0.1)
+    (0.0161, 0.1)
     """
     check_number("the radius", radius, low=0.0, open_low=True)
     losses, weights = _read(class_losses, reference)

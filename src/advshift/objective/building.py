@@ -77,7 +77,7 @@ def known_reference(class_counts: ArrayLike) -> Tensor:
     return torch.from_numpy(values / values.sum()).float()
 
 
-def first_step(start_after: float, total_steps: int | None) -> int:
+def first_step(start_after: int | float, total_steps: int | None) -> int:
     """The number of steps for which the adversary waits."""
     if isinstance(start_after, bool) or not isinstance(start_after, (int, float)) or not start_after >= 0:
         raise InputError(f"start_after must be a number of steps or a fraction of training; got {start_after!r}")

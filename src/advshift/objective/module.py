@@ -91,7 +91,7 @@ class RobustObjective(Tracker):
         class_dim: int = 1,
         weighting: Weighting | None = None,
         reference_momentum: float | None = None,
-        start_after: float = 0,
+        start_after: int | float = 0,
         total_steps: int | None = None,
         non_finite: NonFinite = "skip",
         even_shards: bool = False,

@@ -51,7 +51,7 @@ class Problem(NamedTuple):
     scaled: Float[Array, "*#batch classes"]
     reference: Float[Array, "*#batch classes"]
     allowed: Bool[Array, "*#batch classes"]
-    start: Float[Array, "*#batch 1"] | None = None
+    start: PerProblem | None = None
 
     def top(self) -> Bool[Array, "*#batch classes"]:
         """The classes of largest risk."""
@@ -146,7 +146,7 @@ class UncertaintySet(ABC):
         risks, reference = as_floating(risks=risks, reference=reference)
         operands = (risks, reference, *self._operands(risks))
         if steps is not None:
-            start = None if start is None else as_like(start, risks, "start")[..., None]
+            start = None if start is None else as_like(start, risks)[..., None]
             found = self._worst_case(*operands, steps=steps, start=start)
         elif start is None:
             found = WorstCase(*self._run(self._worst_case, operands, self._check))
