@@ -10,6 +10,9 @@ import torch
 from advshift import RobustObjective
 from advshift.adversaries import ADVERSARIES
 
+# array_api_compat caches its look-up of namespaces; dynamo says so once in a process.
+pytestmark = pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning")
+
 OPTIONS: dict[str, dict[str, Any]] = {"exact": {"radius": 0.2}, "fixed": {"distribution": [0.1, 0.2, 0.7]}}
 CASES = [(name, OPTIONS.get(name, {})) for name in ADVERSARIES] + [
     ("advshift", {"class_counts": None, "start_after": 1}),
