@@ -138,7 +138,7 @@ class AdvShiftAdversary(Adversary):
         if self.stabiliser > 0:
             anchor = initial_distribution(self.stabilise_towards, reference)
             log_distribution = torch.lerp(log_distribution.exp(), anchor, self.stabiliser).log()
-        return torch.where(reference > 0, log_distribution, LOG_OF_NOTHING)
+        return log_distribution.masked_fill(reference == 0, LOG_OF_NOTHING)
 
     def _proximal(self, state: AdvShiftState, gradient: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
         """Solve the proximal step with `λ = η/2` and `γ = α/η`; on the host through NumPy."""

@@ -74,7 +74,7 @@ class AgnosticAdversary(Adversary):
 
     def init(self, reference: Float[Tensor, "classes"]) -> AgnosticState:
         """Begin at the reference or the uniform distribution."""
-        return AgnosticState(initial_distribution(self.initial, reference))
+        return AgnosticState(initial_distribution(self.initial, reference).clone())
 
     def step(
         self, state: AgnosticState, losses: ClassLosses, reference: Float[Tensor, "classes"]

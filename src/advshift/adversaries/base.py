@@ -82,14 +82,14 @@ class Adversary(ABC):
 def initial_distribution(initial: Initial, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
     """The reference, or the uniform distribution over the classes that have mass in it."""
     if initial == "reference":
-        return reference.clone()
+        return reference
     present = (reference > 0).to(reference.dtype)
     return present / present.sum()
 
 
 def estimated_class_losses(losses: ClassLosses, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
     """The unbiased estimate `g_i = (1/b) Σ_j 1[y_j = i]·ℓ_j / p_i` of the class losses; 0 where `p_i = 0`."""
-    return torch.where(reference > 0, losses.sums / (losses.total * reference), 0.0)
+    return (losses.sums / (losses.total * reference)).masked_fill_(reference == 0, 0.0)
 
 
 def log_on_support(distribution: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:

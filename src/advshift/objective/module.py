@@ -15,7 +15,7 @@ from advshift.errors import InputError
 from advshift.objective.building import build_adversary, build_loss, count_members, first_step
 from advshift.objective.reading import Batch, PerExampleLoss, Reader
 from advshift.objective.statistics import as_class_losses, collect, combined, shard_share, world_size
-from advshift.objective.tracking import SMALLEST, Tracker
+from advshift.objective.tracking import Tracker
 from advshift.types import ArrayLike
 
 __all__ = ["AdvShift", "RobustObjective"]
@@ -187,13 +187,13 @@ class RobustObjective(Tracker):
     def _class_weights(self, statistics: Tensor) -> Tensor:
         """The factor of each class's examples, before the division by the number of examples."""
         if not self._of_the_batch:
-            return self.distribution / self.reference.clamp_min(SMALLEST)
+            return self._importance(self.distribution)
         losses, distribution = as_class_losses(statistics), self.distribution
         if self.adversary.immediate:
             state, _ = self.adversary.step(self.state, losses, self.reference)
             distribution = self._once_started(self.adversary.distribution(state, self.reference))
         if self.weighting == "importance":
-            return distribution / self.reference.clamp_min(SMALLEST)
+            return self._importance(distribution)
         return torch.where(losses.counts > 0, distribution * losses.total / losses.counts, 0.0)
 
     def _reduce(self, batch: Batch, class_weights: Tensor, share: Tensor | None) -> Tensor:

@@ -1,6 +1,7 @@
-"""The vector that a batch adds to `pending`: class losses, class counts, and how many losses were left out.
+"""The vector that a batch adds to `pending`: class losses, class counts, and the number of examples.
 
-It adds up over micro-batches and over processes, so that both cost one addition or one collective.
+The counts leave out what is not finite; their sum is short of the number of examples by what was left out. The vector
+adds up over micro-batches and over processes, so that both cost one addition or one collective.
 """
 
 from __future__ import annotations
@@ -21,21 +22,19 @@ __all__ = ["as_class_losses", "collect", "combined", "shard_share", "world_size"
 
 @torch.no_grad()
 def collect(batch: Batch, into: Float[Tensor, "numbers"], *, clip: float, raises: bool) -> None:
-    """Add a batch's clipped class losses, its class counts and the number of its losses that are not finite."""
+    """Add a batch's clipped class losses, its class counts, and the number of its examples."""
     losses = batch.losses.detach().float()
     counted = losses - losses == 0
     if batch.kept is not None:
         counted &= batch.kept
-    clipped = torch.where(counted, losses.clamp_max(clip), 0.0)
-    counts = counted.float()
-    left_out = batch.size - counts.sum()
-    if raises and bool(left_out > 0):
+    if raises and bool(counted.sum() < batch.size):
         raise InputError(
-            f"{int(left_out)} losses are not finite; look at the logits, or pass non_finite='skip' to count such "
-            "losses and go on"
+            f"{int(batch.size - counted.sum())} losses are not finite; look at the logits, or pass non_finite='skip' "
+            "to count such losses and go on"
         )
-    add_class_sums(into[:-1].view(2, -1), clipped, counts, batch.labels)
-    into[-1] += left_out
+    clipped = losses.clamp_max(clip).masked_fill_(~counted, 0.0)
+    add_class_sums(into[:-1].view(2, -1), clipped, counted.float(), batch.labels)
+    into[-1:].add_(batch.size)
 
 
 def as_class_losses(statistics: Float[Tensor, "numbers"]) -> ClassLosses:

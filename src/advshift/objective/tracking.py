@@ -72,7 +72,7 @@ class Tracker(nn.Module):
         self.register_buffer("reference", reference)
         self.register_buffer("pending", torch.zeros(2 * members + 1))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-        self.register_buffer("skipped", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("skipped", torch.zeros(()))
         state = adversary.init(reference)
         self._state_type = type(state)
         for name, tensor in zip(state._fields, state, strict=True):
@@ -92,21 +92,24 @@ class Tracker(nn.Module):
     def divergence(self) -> Float[Tensor, ""]:
         """`KL(π ‖ p)` of the distribution from the reference."""
         distribution = self.distribution
-        ratio = distribution / self.reference.clamp_min(SMALLEST)
-        divergence: Tensor = torch.special.xlogy(distribution, ratio).sum()
+        divergence: Tensor = torch.special.xlogy(distribution, self._importance(distribution)).sum()
         return divergence
 
     def metrics(self) -> dict[str, float]:
         """Numbers for a log; reading them waits for the device."""
         distribution = self.distribution
-        weights = distribution / self.reference.clamp_min(SMALLEST)
         return {
             "divergence": float(self.divergence),
-            "largest_weight": float(weights.max()),
+            "largest_weight": float(self._importance(distribution).max()),
             "effective_classes": float(torch.special.entr(distribution).sum().exp()),
             "steps": float(self.steps),
             "skipped": float(self.skipped),
         }
+
+    def _importance(self, distribution: Tensor) -> Tensor:
+        """The weights `π/p`; 0 for a class without mass in the reference."""
+        certain = self.reference_momentum is None and not self.has_empty_class
+        return distribution / (self.reference if certain else self.reference.clamp_min(SMALLEST))
 
     def _once_started(self, distribution: Tensor) -> Tensor:
         """The reference while a delayed start is awaited."""
@@ -130,7 +133,7 @@ class Tracker(nn.Module):
             averaged = torch.lerp(self.reference, shares, self._reference_rate(self.reference_momentum))
             self.reference.copy_(torch.where(happened, averaged, self.reference))
         self.steps += happened
-        self.skipped += pending[-1].long()
+        self.skipped += pending[-1] - losses.total
         self.pending.zero_()
         return losses.total
 
