@@ -132,6 +132,25 @@ def test_any_loss_per_example() -> None:
     torch.testing.assert_close(module(LOGITS, LABELS), (RATIO[LABELS] * expected).mean())
 
 
+def test_losses_and_reductions_by_name() -> None:
+    from advshift.losses import Focal, LogitAdjusted
+    from advshift.reductions import CVaR
+
+    losses = RATIO[LABELS] * Focal(label_smoothing=0.1)(LOGITS, LABELS)
+    torch.testing.assert_close(fixed(loss="focal", label_smoothing=0.1)(LOGITS, LABELS), losses.mean())
+    losses = RATIO[LABELS] * LogitAdjusted(COUNTS)(LOGITS, LABELS)
+    torch.testing.assert_close(fixed(loss="logit-adjusted")(LOGITS, LABELS), losses.mean())
+    labels = LABELS.clone()
+    labels[:3] = -100
+    weighted = RATIO[LABELS] * functional.cross_entropy(LOGITS, LABELS, reduction="none")
+    found = fixed(reduction=CVaR(0.3))(LOGITS, labels)
+    torch.testing.assert_close(found, CVaR(0.3)(weighted[3:]))
+    torch.testing.assert_close(
+        RobustObjective("erm", num_classes=3, reduction="mean")(LOGITS, LABELS),
+        functional.cross_entropy(LOGITS, LABELS),
+    )
+
+
 def test_a_built_adversary_and_a_smaller_index_type() -> None:
     objective = RobustObjective(ERMAdversary(), num_classes=3)
     plain = functional.cross_entropy(LOGITS, LABELS)
@@ -225,7 +244,11 @@ BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"start_after": 0.5}, "pass total_steps="),
     ({"start_after": 1.5}, "no fraction of training below 1"),
     ({"label_smoothing": 1.5}, "label_smoothing must be a share"),
-    ({"label_smoothing": 0.1, "loss": nn.functional.cross_entropy}, "give them to loss"),
+    ({"label_smoothing": 0.1, "loss": nn.functional.cross_entropy}, "give it to loss"),
+    ({"class_weights": [1.0, 2.0, 3.0], "loss": "focal"}, "give them to loss"),
+    ({"loss": "ldam"}, "made from class counts; pass class_counts="),
+    ({"loss": "focul"}, "did you mean 'focal'"),
+    ({"reduction": "average"}, "unknown reduction 'average'"),
     ({"class_weights": [1.0, 2.0]}, "class_weights must be one number per class: 3"),
     ({"initial": "middle"}, "initial must be one of 'uniform', 'reference'; got 'middle'"),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from torch import Tensor
 
 from advshift.adversaries import ADVERSARIES, Adversary
 from advshift.errors import InputError
+from advshift.losses import LOSSES
 from advshift.numerics.backend import as_numpy
 from advshift.objective.reading import CrossEntropy, PerExampleLoss
+from advshift.reductions import REDUCTIONS
 from advshift.registry import nearest
 from advshift.types import ArrayLike
 
-__all__ = ["build_adversary", "build_loss", "count_members", "first_step", "known_reference"]
+__all__ = ["build_adversary", "build_loss", "build_reduction", "count_members", "first_step", "known_reference"]
 
 
 def build_adversary(
@@ -91,18 +93,47 @@ def first_step(start_after: int | float, total_steps: int | None) -> int:
 
 
 def build_loss(
-    loss: PerExampleLoss | None,
+    loss: str | PerExampleLoss | None,
     label_smoothing: float,
     ignore_index: int,
     class_weights: ArrayLike | None,
+    class_counts: ArrayLike | None,
     num_classes: int | None,
 ) -> PerExampleLoss:
-    """The loss that was given, or cross-entropy with the options that belong to it."""
+    """Cross-entropy with the options that belong to it, a loss by its name, or the loss that was given."""
+    if loss is not None and class_weights is not None:
+        raise InputError("class_weights belong to the default cross-entropy; give them to loss")
+    if isinstance(loss, str):
+        return _named_loss(loss, class_counts, label_smoothing=label_smoothing, ignore_index=ignore_index)
     if loss is not None:
-        if label_smoothing or class_weights is not None:
-            raise InputError("label_smoothing and class_weights belong to the default cross-entropy; give them to loss")
+        if label_smoothing:
+            raise InputError("label_smoothing belongs to the default cross-entropy; give it to loss")
         return loss
     weights = None if class_weights is None else torch.as_tensor(as_numpy(class_weights)).float()
     if weights is not None and num_classes is not None and weights.shape != (num_classes,):
         raise InputError(f"class_weights must be one number per class: {num_classes}; got shape {tuple(weights.shape)}")
     return CrossEntropy(label_smoothing=label_smoothing, ignore_index=ignore_index, class_weights=weights)
+
+
+def _named_loss(name: str, class_counts: ArrayLike | None, **options: Any) -> PerExampleLoss:
+    kind = LOSSES[name]
+    if "class_counts" in inspect.signature(kind).parameters:
+        if class_counts is None:
+            raise InputError(f"the loss {name!r} is made from class counts; pass class_counts=")
+        options["class_counts"] = class_counts
+    return kind(**options)
+
+
+def build_reduction(reduction: str | Callable[[Tensor], Tensor]) -> str | Callable[[Tensor], Tensor]:
+    """Keep torch's three words and functions; make a robust reduction of its name."""
+    if callable(reduction) or reduction in ("mean", "sum", "none"):
+        return reduction
+    kind = REDUCTIONS[reduction]
+    needed = [
+        name
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if parameter.default is inspect.Parameter.empty
+    ]
+    if needed:
+        raise InputError(f"the reduction {reduction!r} needs {_names(needed)}; pass it built")
+    return kind()

@@ -12,17 +12,17 @@ from torch import Tensor
 from advshift.adversaries import Adversary
 from advshift.adversaries.base import Weighting, check_choice
 from advshift.errors import InputError
-from advshift.objective.building import build_adversary, build_loss, count_members, first_step
+from advshift.objective.building import build_adversary, build_loss, build_reduction, count_members, first_step
 from advshift.objective.reading import Batch, PerExampleLoss, Reader
 from advshift.objective.statistics import as_class_losses, collect, combined, shard_share, world_size
 from advshift.objective.tracking import Tracker
+from advshift.reductions import Reduction
 from advshift.types import ArrayLike
 
 __all__ = ["AdvShift", "RobustObjective"]
 
 Update = Literal["forward", "manual"]
 NonFinite = Literal["skip", "raise"]
-Reduction = Literal["mean", "sum", "none"]
 
 
 class RobustObjective(Tracker):
@@ -44,11 +44,12 @@ class RobustObjective(Tracker):
     num_groups
         The adversary weighs groups other than the classes; pass `groups=` at each call.
     loss
-        Any function `(logits, labels) -> losses per example`; cross-entropy by default.
+        Any function `(logits, labels) -> losses per example`, or the name of one of ours; cross-entropy by default.
     update
         `"forward"` or `"manual"`.
     reduction
-        `"mean"`, `"sum"`, `"none"`, or a function from the weighted losses of the examples to a scalar.
+        `"mean"`, `"sum"`, `"none"`, a robust reduction or its name, or any function from the weighted losses of the
+        examples that count to a scalar.
     ignore_index, label_smoothing, class_weights
         As for torch's cross-entropy, but the mean divides by the number of examples, not by the sum of their weights.
     class_dim
@@ -82,9 +83,9 @@ class RobustObjective(Tracker):
         num_classes: int | None = None,
         class_counts: ArrayLike | None = None,
         num_groups: int | None = None,
-        loss: PerExampleLoss | None = None,
+        loss: str | PerExampleLoss | None = None,
         update: Update = "forward",
-        reduction: Reduction | Callable[[Tensor], Tensor] = "mean",
+        reduction: str | Callable[[Tensor], Tensor] = "mean",
         ignore_index: int = -100,
         label_smoothing: float = 0.0,
         class_weights: ArrayLike | None = None,
@@ -110,12 +111,10 @@ class RobustObjective(Tracker):
         check_choice("weighting", self.weighting, Weighting)
         check_choice("update", update, Update)
         check_choice("non_finite", non_finite, NonFinite)
-        if not callable(reduction):
-            check_choice("reduction", reduction, Reduction)
         if num_groups is None:
             num_classes = self.members
-        self.reduction, self.non_finite, self.even_shards = reduction, non_finite, even_shards
-        self.loss = build_loss(loss, label_smoothing, ignore_index, class_weights, num_classes)
+        self.reduction, self.non_finite, self.even_shards = build_reduction(reduction), non_finite, even_shards
+        self.loss = build_loss(loss, label_smoothing, ignore_index, class_weights, class_counts, num_classes)
         self._reader = Reader(num_classes, num_groups, ignore_index, class_dim)
         self._of_the_batch = self.adversary.immediate or self.weighting == "class-means"
         self._committer: str = update
@@ -203,6 +202,9 @@ class RobustObjective(Tracker):
             return (weights * losses).view(batch.shape)
         if callable(self.reduction):
             weighted = weights * losses
+            if isinstance(self.reduction, Reduction):
+                reduced: Tensor = self.reduction(weighted, weights=batch.kept)
+                return reduced
             return self.reduction(weighted if batch.kept is None else weighted[batch.kept])
         loss = torch.dot(weights.to(losses.dtype), losses)
         if self.reduction == "sum":
