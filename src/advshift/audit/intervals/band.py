@@ -30,7 +30,8 @@ _UNBOUNDED_FREEDOM = 40.0  # and how well the variance must be known
 class DualBand(NamedTuple):
     """Estimates of `W` along a grid, their limits, and up to where the grid can be trusted.
 
-    `deciding` is the effective number of classes that the variance comes from.
+    `deciding` is the effective number of classes that the variance comes from, `slope` a lower limit of the slope that
+    the convex function behind `W` has from each point on.
     """
 
     centre: Float[Array, "points"]
@@ -38,6 +39,7 @@ class DualBand(NamedTuple):
     high: Float[Array, "points"]
     trusted: Bool[Array, "points"]
     deciding: Float[Array, "points"]
+    slope: Float[Array, "points"]
 
     @property
     def last(self) -> int:
@@ -52,6 +54,7 @@ def trust(
     freedom: Float[Array, "points"],
     *,
     bounded: bool,
+    exact: bool = False,
 ) -> Bool[Array, "points"]:
     """The points up to the first at which the normal approximation fails.
 
@@ -67,8 +70,12 @@ def trust(
         The degrees of freedom of that variance.
     bounded
         Whether the values have bounds; without them their skewness is unknown, and more is asked.
+    exact
+        Whether the terms are unbiased at any order and their variance is known, so that `single` does not matter.
     """
-    fine = (relative < _RELATIVE) & (single < (_SINGLE if bounded else _UNBOUNDED_SINGLE))
+    fine = relative < _RELATIVE
+    if not exact:
+        fine &= single < (_SINGLE if bounded else _UNBOUNDED_SINGLE)
     if not bounded:
         fine &= (deciding >= _UNBOUNDED_CLASSES) & (freedom >= _UNBOUNDED_FREEDOM)
     return np.logical_and.accumulate(fine)

@@ -61,11 +61,22 @@ def _beyond(band: DualBand, thresholds: Array, stretch: Array) -> Float[Array, "
     """
     last = band.last
     floor = np.full(len(stretch), thresholds[last] + band.low[last])
-    before = int(np.searchsorted(thresholds, 2.0 * thresholds[last] - thresholds[-1]))
-    if last < 1 or before >= last:
-        return floor
-    slope = (band.low[last] - band.high[before]) / (thresholds[last] - thresholds[before])
-    return np.where(1.0 + stretch * slope >= 0.0, np.inf, floor)
+    return np.where(1.0 + stretch * band.slope[last] >= 0.0, np.inf, floor)
+
+
+def _slope(
+    thresholds: Array, roots: Float[Array, "points"], errors: Float[Array, "classes points"], z: Array | float
+) -> Float[Array, "points"]:
+    """A lower limit of the mean slope of `√Q` over the last halving of the distance from the largest risk.
+
+    `errors` are the classes' standard deviations of `√Q`; a class's errors at two thresholds go together.
+    """
+    steps = int(np.rint(np.log(2.0) / _STEP))
+    slope = np.full(len(thresholds), -np.inf)
+    noise = np.sqrt(((errors[:, steps:] - errors[:, :-steps]) ** 2).sum(axis=0))
+    z = np.broadcast_to(z, len(thresholds))[steps:]
+    slope[steps:] = (roots[steps:] - roots[:-steps] - z * noise) / (thresholds[steps:] - thresholds[:-steps])
+    return slope
 
 
 def _thresholds(sample: ClassSample, smallest: float) -> Float[Array, "points"]:
@@ -103,7 +114,8 @@ def _band(
     single = np.sqrt((shares * (2.0 * errors / np.maximum(positive, errors)) ** 2).sum(axis=0))
     deciding = 1.0 / np.maximum((shares**2).sum(axis=0), np.finfo(float).tiny)
     trusted = trust(relative, single, deciding, freedom_of(sample, shares), bounded=sample.bounds is not None)
-    return DualBand(centre, centre - below, centre + higher, trusted, deciding)
+    slope = _slope(thresholds, centre, 0.5 * np.sqrt(parts / total), z)
+    return DualBand(centre, centre - below, centre + higher, trusted, deciding, slope)
 
 
 def _variance_of_square(above: Array, errors: Array) -> Float[Array, "classes points"]:

@@ -69,12 +69,25 @@ def _beyond(band: DualBand, rates: Array, radii: Array) -> Float[Array, "radii"]
     `s`. And `log S(λ)/λ` does not fall.
     """
     last = band.last
-    before = int(np.searchsorted(rates, 0.5 * rates[last]))
-    if last < 1 or before >= last:
-        return np.full(len(radii), band.low[last])
-    rise = rates[last] * band.low[last] - rates[before] * band.high[before]
-    slope = rise / (rates[last] - rates[before])
-    return np.maximum(band.low[last], np.minimum(radii / rates[last] + band.low[last], slope))
+    return np.maximum(band.low[last], np.minimum(radii / rates[last] + band.low[last], band.slope[last]))
+
+
+def _slope(
+    rates: Array, logs: Float[Array, "rates"], errors: Float[Array, "classes rates"], z: Array | float
+) -> Float[Array, "rates"]:
+    """A lower limit of the mean slope of `log S` over the last halving of each rate.
+
+    `errors` are the classes' standard deviations of `log S`. A class's errors at two rates go together, so that they
+    partly cancel in the difference.
+    """
+    steps = int(np.rint(np.log(2.0) / _STEP))
+    slope = np.full(len(rates), -np.inf)
+    if len(rates) <= steps:
+        return slope
+    noise = np.sqrt(((errors[:, steps:] - errors[:, :-steps]) ** 2).sum(axis=0))
+    z = np.broadcast_to(z, len(rates))[steps:]
+    slope[steps:] = (logs[steps:] - logs[:-steps] - z * noise) / (rates[steps:] - rates[:-steps])
+    return slope
 
 
 def kl_band(
@@ -114,8 +127,16 @@ def kl_band(
     above = np.maximum(normal, np.log((weights * np.exp(np.minimum(rates * up, _LARGEST))).sum(axis=0)) / rates)
     centre = (np.log(total) + correction) / rates
     cut = np.log((mass * terms.upper).sum(axis=0) / total) / rates
-    trusted = trust(relative, single, deciding, freedom_of(sample, shares), bounded=sample.bounds is not None)
-    return DualBand(centre, centre - below, centre + cut + above, trusted, deciding)
+    trusted = trust(
+        relative,
+        single,
+        deciding,
+        freedom_of(sample, shares),
+        bounded=sample.bounds is not None,
+        exact=sample.binary,
+    )
+    slope = _slope(rates, centre * rates, np.sqrt(parts) / total, z)
+    return DualBand(centre, centre - below, centre + cut + above, trusted, deciding, slope)
 
 
 def freedom_of(sample: ClassSample, shares: Float[Array, "classes points"]) -> Float[Array, "points"]:
