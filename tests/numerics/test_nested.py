@@ -55,11 +55,11 @@ def test_harsh_instances(seed: int) -> None:
         _check(*problem, project_kl_ball(*problem))
 
 
-@pytest.mark.parametrize("seed", [28, 139, 163, 268])
+# in the last five, 200 steps of the joint method do not get there even inside a bracket
+@pytest.mark.parametrize("seed", [28, 139, 163, 268, 101, 200, 487, 575, 840])
 def test_what_the_joint_method_leaves(seed: int) -> None:
     problem = _harsh(seed)
     found = project_kl_ball(*problem)
-    assert found.steps == joint_newton.LIMIT
     _check(*problem, found)
 
 
