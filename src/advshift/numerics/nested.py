@@ -2,8 +2,7 @@
 
 For a multiplier `μ` and a threshold `c` stationarity gives `q = (μ/f)·ω(log(p·f/μ) + (v - c)/μ)`, with the Wright omega
 function and the flatness `f`. The inner search finds the `c` with `Σq = 1`. It lies between `c₀ - f` and `c₀`, the
-threshold of the tilt `p·exp(v/μ)`, because `0 ≤ f·q ≤ f`. The outer search, along `-log μ`, finds the divergence. Both
-have a bracket from the first step to the last.
+threshold of the tilt `p·exp(v/μ)`, because `0 ≤ f·q ≤ f`. The outer one, in `-log μ`, is for the radius.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ def rescue(problem: NewtonProblem, state: NewtonState) -> NewtonState:
 
 def _rows(part: Array, rows: Bool[Array, "*batch"]) -> Array:
     """The problems that the flags mark, as a matrix."""
-    xp = namespace(part)
-    part = xp.asarray(part)
-    return xp.broadcast_to(part, (*rows.shape, part.shape[-1] if part.ndim else 1))[rows]
+    part = namespace(part).asarray(part)
+    return namespace(part).broadcast_to(part, (*rows.shape, part.shape[-1] if part.ndim else 1))[rows]
 
 
 def _put(old: Array, new: Array, rows: Bool[Array, "*batch"]) -> Array:
@@ -66,8 +64,8 @@ def _solve(problem: NewtonProblem, highest: Array) -> Evaluation:
         tolerance = epsilon(here) ** 0.8 * problem.radius + 64.0 * epsilon(here) * (
             total(xp.abs(terms)) + xp.abs(middle)
         )
-        converged = xp.abs(divergence - problem.radius) <= tolerance
-        return Evaluation(xp.log(reached / problem.goal), slope, converged, (here, threshold, ratio))
+        met = xp.abs(divergence - problem.radius) <= tolerance
+        return Evaluation(xp.log(reached / problem.goal), slope, met, (here, threshold, ratio))
 
     return find_root(evaluate, 0.5 * (low + high), low=low, high=high, middle=arithmetic_middle).evaluation
 
@@ -89,10 +87,10 @@ def _threshold(problem: NewtonProblem, multiplier: Array) -> tuple[Array, Array,
         gained = reference * xp.expm1(ratio)
         quantity = reference + gained
         weights = quantity / (flatness * quantity + multiplier)
-        slope = flatness * total(weights)
-        noise = 16.0 * eps * (total(xp.abs(gained)) + slope + xp.abs(top) * total(weights))
+        noise = 16.0 * eps * (total(xp.abs(gained)) + (flatness + xp.abs(top)) * total(weights))
         residual = xp.log1p(total(gained))
-        return Evaluation(residual, slope / total(quantity), xp.abs(residual) <= noise, (ratio, gained, weights))
+        rise = flatness * total(weights) / total(quantity)
+        return Evaluation(residual, rise, xp.abs(residual) <= noise, (ratio, gained, weights))
 
     found = find_root(evaluate, 0.0 * multiplier + 0.5, low=0.0, high=1.0, middle=arithmetic_middle)
     ratio, gained, weights = found.evaluation.result
