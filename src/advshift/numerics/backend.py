@@ -125,16 +125,17 @@ def as_scalar(number: Array) -> Array:
     return number[0] if isinstance(number, np.ndarray) and number.shape == (1,) else number
 
 
-def check_distribution(array: Float[Array, "*batch classes"], name: str) -> None:
-    """Raise unless every row of `array` is a label distribution: not negative, with a sum of one."""
+def check_distribution(array: Float[Array, "*batch classes"], name: str) -> float:
+    """Raise unless every row of `array` is a label distribution; return by how much its sum misses one."""
     xp = namespace(array)
     error = float(xp.max(xp.abs(xp.sum(array, axis=-1) - 1.0)))
-    if bool(xp.any(array < 0)):
+    if float(xp.min(array)) < 0:
         raise InputError(f"{name} must be a distribution; it holds a negative number: {float(xp.min(array)):g}")
     if not error <= max(1e-6, 100.0 * epsilon(array)):
         raise InputError(
             f"{name} must be a distribution; its sum is {error:g} away from 1. Divide the class counts by their total"
         )
+    return error
 
 
 def to_host(array: Array) -> Array:

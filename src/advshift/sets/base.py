@@ -37,6 +37,7 @@ __all__ = ["Ball", "Problem", "Solution", "Support", "UncertaintySet"]
 
 Support = Literal["reference", "all"]
 
+ROUNDING = 1e-14  # by how much a sum may miss one before the reference is divided by it
 CHUNK = 1 << 17  # numbers in one temporary (1 MiB): a large batch stays in the cache and in bounded memory
 
 
@@ -202,7 +203,7 @@ class UncertaintySet(ABC):
                 "risks and reference must hold one number per class along their last axis; "
                 f"got shapes {shapes[0]} and {shapes[1]}"
             )
-        check_distribution(reference, "the reference")
+        error = check_distribution(reference, "the reference")
         leading = [tuple(array.shape[:-1]) for array in (risks, reference, *operands)]
         try:
             np.broadcast_shapes(*leading)
@@ -211,12 +212,12 @@ class UncertaintySet(ABC):
                 f"the leading axes of risks {leading[0]}, reference {leading[1]} and radius or target {leading[2:]} "
                 "do not broadcast; to try every radius on every row of risks give radius[:, None]"
             ) from None
-        allowed = reference >= 0 if self._everywhere else reference > 0
         if not bool(xp.all(xp.isfinite(highest(risks) - lowest(risks)))):
+            allowed = reference >= 0 if self._everywhere else reference > 0
             spread = highest(choose(allowed, risks, -float("inf"))) - lowest(choose(allowed, risks, float("inf")))
             if not bool(xp.all(xp.isfinite(spread))):
                 raise InputError(_fault_of_risks(risks, allowed))
-        return (risks, reference / total(reference), *operands)
+        return (risks, reference / total(reference) if error > ROUNDING else reference, *operands)
 
     def _worst_case(
         self, risks: Array, reference: Array, *operands: Array, steps: int | None = None, start: Array | None = None
