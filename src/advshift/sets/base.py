@@ -37,7 +37,7 @@ __all__ = ["Ball", "Problem", "Solution", "Support", "UncertaintySet"]
 
 Support = Literal["reference", "all"]
 
-ROUNDING = 1e-14  # by how much a sum may miss one before the reference is divided by it
+ROUNDING = 1e-12  # by how much a sum may miss one before the reference is divided by it
 CHUNK = 1 << 17  # numbers in one temporary (1 MiB): a large batch stays in the cache and in bounded memory
 
 
@@ -297,7 +297,9 @@ def _scale(risks: Array, reference: Array, *, everywhere: bool) -> tuple[Problem
     smallest = lowest(restrict(risks, allowed, float("inf")))
     spread = largest - smallest
     varied = spread > 0
-    scaled = (risks - smallest) / choose(varied, spread, 1.0) - choose(varied, spread / spread, 0.0)
+    scaled = risks - smallest
+    scaled /= choose(varied, spread, 1.0)
+    scaled -= choose(varied, spread / spread, 0.0)
     return Problem(restrict(scaled, allowed, -1.0), reference, allowed), largest, spread
 
 
