@@ -51,6 +51,7 @@ def test_one_graph_of_long_iterations(name: str, options: dict[str, Any]) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("name", ["advshift", "exact"])
 def test_one_kernel_graph(name: str) -> None:
     check(name, OPTIONS.get(name, {}), "inductor")
