@@ -240,3 +240,18 @@ def test_bootstrap_covers_where_examples_are_many(form):
         found = bootstrap_interval(sample, reference, KLBall(RADII), replicates=200, form=form, generator=rng)
         misses += _covers(found, truth)
     assert misses <= 2 * _most(30)
+
+
+def test_debiased_interval_covers_where_a_rare_class_decides():
+    rng = np.random.default_rng(12)
+    counts = np.round(np.geomspace(500, 5, 10))
+    reference = counts / counts.sum()
+    risks = np.array([0.0, 0.3, 0.0, 0.1, 0.0, 0.2, 0.0, 0.4, 0.0, 0.5])
+    radii = np.array([0.3, 1.0, 2.0])
+    truth = KLBall(radii).value(risks, reference)
+    misses = np.zeros(3)
+    for _ in range(150):
+        sample = class_sample(counts, rng.binomial(counts.astype(int), risks), binary=True)
+        found, _ = debiased_kl(sample, reference, radii)
+        misses += (truth < found.low) | (truth > found.high)
+    assert (misses <= _most(150)).all()

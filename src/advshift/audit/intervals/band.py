@@ -22,6 +22,7 @@ __all__ = ["DualBand", "MinimumInterval", "minimum_interval", "trust"]
 
 _RELATIVE = 0.2  # relative standard deviation of the dual's sum up to which its root or logarithm is nearly normal
 _SINGLE = 0.7  # the same of the terms that decide, up to which their skewness does no harm
+_SHARED = 4.0  # deciding classes above which their terms' skewness averages out
 _UNBOUNDED_SINGLE = 0.5  # for values without bounds, whose own skewness is unknown
 _UNBOUNDED_CLASSES = 4.0  # for these, how many classes must share the decision
 _UNBOUNDED_FREEDOM = 40.0  # and how well the variance must be known
@@ -71,11 +72,12 @@ def trust(
     bounded
         Whether the values have bounds; without them their skewness is unknown, and more is asked.
     exact
-        Whether the terms are unbiased at any order and their variance is known, so that `single` does not matter.
+        Whether the terms are unbiased at any order, so that noisy ones do no harm where many are averaged.
     """
-    fine = relative < _RELATIVE
-    if not exact:
-        fine &= single < (_SINGLE if bounded else _UNBOUNDED_SINGLE)
+    limit = np.full(relative.shape, _SINGLE if bounded else _UNBOUNDED_SINGLE)
+    if exact:
+        limit *= np.sqrt(np.maximum(deciding / _SHARED, 1.0))
+    fine = (relative < _RELATIVE) & (single < limit)
     if not bounded:
         fine &= (deciding >= _UNBOUNDED_CLASSES) & (freedom >= _UNBOUNDED_FREEDOM)
     return np.logical_and.accumulate(fine)
