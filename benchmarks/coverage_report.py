@@ -226,6 +226,20 @@ not slack. In brackets stands the lowest coverage of a single distribution and r
 Half-widths and slacks are medians. The audit goes further than the study in one respect: it does not show a de-biased
 interval that reaches beyond the guaranteed bound.
 
+## What is trusted, and what is done elsewhere
+
+The dual is a function of one variable, the tilt. Its estimate is trusted up to the tilt at which
+
+- the sum inside has a relative standard deviation of 0.2,
+- or a term that decides has one of 0.7; for 0/1 errors more, in proportion to the root of a quarter of the effective
+  number of classes that decide; for values without bounds 0.5, and there at least 4 classes must decide, with 40
+  degrees of freedom.
+
+Beyond that tilt the upper limit stops falling, and the lower limit follows from convexity; so the interval becomes
+wide rather than wrong, and the de-biased value stays near the plug-in's. The interval is not shown, and the guaranteed
+one is, with a reason: if no tilt can be trusted, if it would reach beyond the guaranteed bound, if a class of the
+reference has no examples, or if the set's dual has a kink (all sets but the KL and the chi-square ball).
+
 A lower limit that is far out is no mistake: near the slack radius the data cannot tell how far the worst mix goes on,
 and the interval says so. That is why the half-widths of the rows with few examples are large.
 """
