@@ -179,7 +179,9 @@ def picture(rows: list[dict[str, Any]], theme: Theme) -> Figure:
             axis.set_xscale("log")
             axis.set_xticks([int(size) for size in sizes], sizes)
             axis.minorticks_off()
-            axis.legend(frameon=False, labelcolor=theme.ink, fontsize=8)
+            axis.legend(
+                frameon=False, labelcolor=theme.ink, fontsize=8, loc="lower right" if axis is upper else "lower left"
+            )
         finish(upper, theme, x="examples a class", y="coverage", title=f"{classes} classes, radius 1")
         finish(lower, theme, x="examples a class", y="half-width, or slack of a bound")
     return made
