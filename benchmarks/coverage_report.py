@@ -175,6 +175,7 @@ def picture(rows: list[dict[str, Any]], theme: Theme) -> Figure:
         upper.set_ylim(-0.03, 1.03)
         percent_axis(upper.yaxis)
         lower.set_yscale("log")
+        lower.set_ylim(bottom=2e-4)
         for axis in (upper, lower):
             axis.set_xscale("log")
             axis.set_xticks([int(size) for size in sizes], sizes)
