@@ -2,6 +2,7 @@
 
     python benchmarks/coverage.py --full        every cell; resumes from the results that are there
     python benchmarks/coverage.py --quick       a few cells, in seconds
+    python benchmarks/coverage.py --full --seed 1 --output docs/results/coverage-fresh.jsonl     the same, drawn anew
 
 A cell is a kind of values, a set, a number of classes, a design (examples by class and reference) and a distribution of
 class risks. The risks are drawn once per cell, the samples `draws` times. One JSON object a cell is appended to the
@@ -113,10 +114,10 @@ def draw(cell: Cell, risks: np.ndarray, counts: np.ndarray, rng: np.random.Gener
     return class_sample(counts, sums, squares, bounds=(0.0, 1.0) if bounded else None)
 
 
-def simulate(cell: Cell, draws: int, bounds: int, replicates: int) -> dict[str, Any]:
-    """Run a cell."""
-    seed = [ord(letter) for letter in cell.key]
-    rng = np.random.default_rng(seed)
+def simulate(cell: Cell, draws: int, bounds: int, replicates: int, seed: int) -> dict[str, Any]:
+    """Run a cell; a seed other than 0 draws other class risks and other samples."""
+    letters = [ord(letter) for letter in cell.key]
+    rng = np.random.default_rng([*letters, seed] if seed else letters)
     counts, reference = design(cell.design, cell.classes)
     risks = class_risks(cell.errors, cell.classes, rng)
     risks = risks if cell.values in ("errors", "pairs") else np.clip(risks, 1e-3, 1.0 - 1e-3)
@@ -234,6 +235,7 @@ def main() -> None:
     scale.add_argument("--quick", action="store_true")
     scale.add_argument("--full", action="store_true")
     parser.add_argument("--output", type=Path, default=None)
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     output = options.output or (RESULTS if options.full else Path("coverage-quick.jsonl"))
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -244,7 +246,7 @@ def main() -> None:
     for place, cell in enumerate(todo):
         large, pairs = cell.classes >= 1000, cell.values == "pairs"
         draws = (60 if pairs else 100 if large else 300) if options.full else 50
-        result = simulate(cell, draws, bounds=4 if large else 10, replicates=10 if large else 40)
+        result = simulate(cell, draws, bounds=4 if large else 10, replicates=10 if large else 40, seed=options.seed)
         with output.open("a") as file:
             file.write(json.dumps(result) + "\n")
         print(f"{place + 1}/{len(todo)} {cell.key} after {time.monotonic() - begun:.0f} s", flush=True)
