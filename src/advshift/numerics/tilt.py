@@ -20,7 +20,7 @@ from advshift.types import Array, PerProblem, PerProblemFlag
 __all__ = ["Tilt", "TiltFamily", "TiltSolution", "tilt_to_divergence", "tilt_to_mean"]
 
 
-BLOCK = 16_000  # classes that are summed at once, so that a million of them stream through the cache
+BLOCK = 1 << 13  # classes summed at once: they stay in the cache, and BLAS does not wake threads for their products
 
 
 class Tilt(NamedTuple):
