@@ -1,6 +1,6 @@
 """How fast the audit's reader is, beside DuckDB alone computing the same folds, sums and cross-products.
 
-    python benchmarks/audit_throughput.py [rows] [probability_rows]
+    python benchmarks/audit_throughput.py [rows] [probability_rows] [repeats]
 
 Runs of both are interleaved; medians, and the median of the ratios of neighbours, are printed. The reader runs in a
 process of its own once more for its peak memory. Files are made with DuckDB in a temporary folder and removed.
@@ -72,10 +72,10 @@ def seconds(function: Callable[[], int]) -> tuple[float, int]:
     return time.perf_counter() - start, groups
 
 
-def compare(title: str, rows: int, ours_: Callable[[], int], plain_: Callable[[], int]) -> None:
+def compare(title: str, rows: int, repeats: int, ours_: Callable[[], int], plain_: Callable[[], int]) -> None:
     """Interleave the two, and print medians and the ratio of throughputs."""
     assert ours_() == plain_(), "the two must find the same groups"
-    pairs = [(seconds(ours_)[0], seconds(plain_)[0]) for _ in range(REPEATS)]
+    pairs = [(seconds(ours_)[0], seconds(plain_)[0]) for _ in range(repeats)]
     mine, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
     ratio = statistics.median(b / a for a, b in pairs)
     print(f"{title:<34}{rows / mine / 1e6:>9.1f}{rows / theirs / 1e6:>9.1f}{ratio:>9.2f}", flush=True)
@@ -87,7 +87,7 @@ def peak(path: Path, metric: str) -> float:
     return float(done.stdout) / 2**20
 
 
-def main(rows: int = 10_000_000, probability_rows: int = 1_000_000) -> None:
+def main(rows: int = 10_000_000, probability_rows: int = 1_000_000, repeats: int = REPEATS) -> None:
     """Make the files and print the table."""
     with tempfile.TemporaryDirectory(prefix="advshift-benchmark-") as folder:
         table, wide = Path(folder) / "table.parquet", Path(folder) / "wide.parquet"
@@ -96,9 +96,15 @@ def main(rows: int = 10_000_000, probability_rows: int = 1_000_000) -> None:
         print(f"million rows a second; {rows:,} rows of label, prediction, loss; memory limit {MEMORY}\n")
         print(f"{'':<34}{'reader':>9}{'DuckDB':>9}{'ratio':>9}")
         error = "label <> prediction"
-        compare("error", rows, lambda: ours(table, "error"), lambda: plain(table, error))
-        compare("loss", rows, lambda: ours(table, "loss"), lambda: plain(table, "loss"))
-        compare("error, with SHA-256", rows, lambda: ours(table, "error", checksums=True), lambda: plain(table, error))
+        compare("error", rows, repeats, lambda: ours(table, "error"), lambda: plain(table, error))
+        compare("loss", rows, repeats, lambda: ours(table, "loss"), lambda: plain(table, "loss"))
+        compare(
+            "error, with SHA-256",
+            rows,
+            repeats,
+            lambda: ours(table, "error", checksums=True),
+            lambda: plain(table, error),
+        )
         print(f"\npeak memory of the process: {peak(table, 'error'):.2f} GB\n")
         for metric in ("error", "top-5", "log-loss"):
             took = statistics.median(seconds(lambda metric=metric: ours(wide, metric))[0] for _ in range(3))

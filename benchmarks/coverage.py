@@ -63,10 +63,9 @@ def cells(full: bool) -> Iterator[Cell]:
         return
     for classes in (10, 100, 1000):
         yield from (Cell("errors", "kl", classes, design, errors) for design in DESIGNS for errors in ERRORS)
-        if classes < 1000:
-            some = ("5", "20", "50", "tail-uniform")
-            for values, kind in (("errors", "chi2"), ("bounded", "kl"), ("losses", "kl")):
-                yield from (Cell(values, kind, classes, design, errors) for design in some for errors in ERRORS)
+        some = ("5", "20", "50", "500", "tail-uniform") if classes < 1000 else ("5", "50", "tail-uniform")
+        for values, kind in (("errors", "chi2"), ("bounded", "kl"), ("losses", "kl")):
+            yield from (Cell(values, kind, classes, design, errors) for design in some for errors in ERRORS)
     for classes in (10, 100):
         yield from (Cell("pairs", "kl", classes, "50", errors) for errors in ERRORS[:3])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -61,7 +62,12 @@ def ratio(slow: Timing, quick: Timing) -> tuple[float, float, float]:
 
 def environment(*packages: str) -> dict[str, object]:
     """What the numbers were measured with."""
+    here = Path(__file__).parent
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
+    )
     return {
+        "commit": commit.stdout.strip() or None,
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
