@@ -46,7 +46,7 @@ class AuditResult:
 
     def to_frame(self) -> Any:
         """The curves as a pandas DataFrame: one row per model and radius, without the distributions."""
-        pandas = require("pandas", "AuditResult.to_frame", "test")
+        pandas = require("pandas", "AuditResult.to_frame", "dataframe")
         return pandas.DataFrame(curve_rows(self.record))
 
     def to_json(self, path: str | os.PathLike[str] | None = None, *, full: bool = False) -> str:
