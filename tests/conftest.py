@@ -21,15 +21,6 @@ settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 
-@pytest.fixture(autouse=True)
-def _doctest_namespace(doctest_namespace: dict[str, object]) -> None:
-    import advshift
-    from advshift import sets
-
-    doctest_namespace["advshift"] = advshift
-    doctest_namespace.update({name: getattr(sets, name) for name in sets.__all__})
-
-
 @pytest.fixture
 def no_shape_checks() -> Iterator[None]:
     """Turn the shape checks off: torch.compile cannot trace through them."""

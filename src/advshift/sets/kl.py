@@ -20,7 +20,7 @@ class KLBall(Ball):
     >>> worst.distribution.round(5).tolist()
     [0.28433, 0.31798, 0.39769]
     >>> KLBall(0.01).breaking_point([1.0, 2.0, 4.0], [1 / 3, 1 / 3, 1 / 3], target=3.0).round(4).item()
-    0.1454
+    0.139
     """
 
     name = "kl"
