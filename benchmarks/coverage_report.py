@@ -80,7 +80,8 @@ def summary(rows: list[dict[str, Any]], values: str, kind: str) -> str:
         if (row["values"], row["set"]) == (values, kind):
             groups[row["classes"], row["design"]].append(row)
     body = []
-    for (classes, design), group in groups.items():
+    order = [*EQUAL, *DESIGNS]
+    for (classes, design), group in sorted(groups.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
         shown = sum(row["debiased_shown"] for row in group) / sum(row["draws"] for row in group)
         both = [row for row in group if row.get("debiased_shown")]
         bound = [row["combined_coverage"] for row in group if "combined_coverage" in row]
