@@ -48,6 +48,14 @@ def test_demo(tmp_path: Path) -> None:
     assert again.exit_code == 0, again.output
 
 
+def test_demo_opens_its_report_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    result = CliRunner().invoke(app, ["demo", "--output", str(tmp_path), "--open"])
+    assert result.exit_code == 0, result.output
+    assert opened == [(tmp_path / "report.html").as_uri()]
+
+
 def test_demo_refuses_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     result = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "taken")])

@@ -15,6 +15,7 @@ def demo(
         "advshift-demo"
     ),
     seed: Annotated[int, typer.Option(help="The seed of the split.", min=0)] = 0,
+    show: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
     """Train two models on long-tailed digits in seconds, and show how bad each can get."""
     from rich.console import Console
@@ -26,6 +27,10 @@ def demo(
     found = run_demo(output, seed)
     Console().print(render(found.record))
     typer.echo(f"\nReport    {output / 'report.html'}\nPictures  {output / 'picture-light.png'}, picture-dark.png")
+    if show:
+        import webbrowser
+
+        webbrowser.open((output / "report.html").resolve().as_uri())
     files = " ".join(str(output / f"{name}.csv") for name in MODELS)
     typer.echo(
         f"The same from predictions of your own:\n  advshift audit {files} --reference {output / 'training-mix.csv'}"
