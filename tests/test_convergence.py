@@ -103,4 +103,13 @@ def test_page_shows_the_record(record: dict) -> None:
         for fit in result["fits"].values():
             assert f"{fit['slope']:.3f} [{fit['low']:.3f}, {fit['high']:.3f}]".replace("-", "−") in page
         for row in result["rows"][::2]:
-            assert f"{row['mean']:.5f} ± {row['half']:.5f} | {row['second_half']:.5f}" in page
+            assert f"{1e3 * row['mean']:.4g} ± {1e3 * row['half']:.2g} | {1e3 * row['second_half']:.3g}" in page
+
+
+def test_descent_accounts_for_the_means(study: ModuleType, record: dict) -> None:
+    for name, low, high in (("smooth", 0.975, 0.995), ("kink", 1.4, 1.65)):
+        result, toy = record["toys"][name], study.TOYS[name]
+        start, end = study.proximal_point(toy, np.array([toy.start, *result["stationary"]]))[1]
+        for row in result["rows"][3:]:
+            descent = (start - end) / (study.step_sizes(row["horizon"])[0] * row["horizon"])
+            assert low < row["mean"] / descent < high
