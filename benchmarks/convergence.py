@@ -28,7 +28,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 RECORD = DOCS / "results" / "convergence.json"
 SMOOTHNESS = 2.0  # the largest curvature of the loss
 ENVELOPE = 1.0 / (2.0 * SMOOTHNESS)  # the envelope's parameter
-LEARNER, ADVERSARY = (4.0, -3 / 4), (0.5, -1 / 4)  # factor and exponent of T in the step sizes
+EXPONENT_LEARNER, EXPONENT_ADVERSARY = -3 / 4, -1 / 4  # of T in the step sizes
+FACTORS = (4.0, 0.5)  # of the learner's and of the adversary's step
+OTHER_FACTORS = ((2.0, 0.5), (8.0, 0.5), (4.0, 0.25), (4.0, 1.0))
 PENALTY, BATCH, SEEDS, CHUNK = 2.0, 8, 32, 1024
 EXPONENTS = range(6, 18)
 LATE = 12  # the second fit begins at the horizon of this exponent
@@ -110,9 +112,9 @@ def tabulate(toy: Toy, points: int = 6001) -> Table:
     return Table(theta, np.concatenate([envelope_gradient(toy, part) for part in np.array_split(theta, 6)]))
 
 
-def step_sizes(horizon: int) -> tuple[float, float]:
+def step_sizes(horizon: int, factors: tuple[float, float] = FACTORS) -> tuple[float, float]:
     """The learner's and the adversary's step for a horizon."""
-    return LEARNER[0] * horizon ** LEARNER[1], ADVERSARY[0] * horizon ** ADVERSARY[1]
+    return factors[0] * horizon**EXPONENT_LEARNER, factors[1] * horizon**EXPONENT_ADVERSARY
 
 
 def draw_batches(toy: Toy, rng: np.random.Generator, steps: int, seeds: int) -> tuple[np.ndarray, np.ndarray]:
@@ -123,21 +125,21 @@ def draw_batches(toy: Toy, rng: np.random.Generator, steps: int, seeds: int) -> 
     return examples, (np.eye(len(reference)) / reference)[labels]
 
 
-def run(toy: Toy, table: Table, horizon: int, seeds: int = SEEDS, seed: int = 0) -> np.ndarray:
+def run(toy: Toy, table: Table, horizon: int, factors: tuple[float, float] = FACTORS) -> np.ndarray:
     """Train over the horizon; return each seed's mean squared gradient of the envelope.
 
     The first row is over all iterates, which is what the theorem bounds, the second over the last half of them.
     """
-    rng = np.random.default_rng((seed, horizon))
-    learner, adversary = step_sizes(horizon)
+    rng = np.random.default_rng((0, horizon))
+    learner, adversary = step_sizes(horizon, factors)
     log_reference = np.log(toy.reference)
-    theta = np.full(seeds, toy.start)
-    log_weights = np.full((seeds, len(toy.reference)), -np.log(len(toy.reference)))
-    summed = np.zeros((2, seeds))
+    theta = np.full(SEEDS, toy.start)
+    log_weights = np.full((SEEDS, len(toy.reference)), -np.log(len(toy.reference)))
+    summed = np.zeros((2, SEEDS))
     for begin in range(0, horizon, CHUNK):
         steps = min(CHUNK, horizon - begin)
-        visited = np.empty((steps, seeds))
-        for step, (examples, shares) in enumerate(zip(*draw_batches(toy, rng, steps, seeds), strict=True)):
+        visited = np.empty((steps, SEEDS))
+        for step, (examples, shares) in enumerate(zip(*draw_batches(toy, rng, steps, SEEDS), strict=True)):
             visited[step] = theta
             weights, distance = np.exp(log_weights), theta[:, None] - examples
             gradient = (shares * loss(distance)[..., None]).mean(axis=1)
@@ -186,7 +188,18 @@ def study(toy: Toy) -> dict[str, Any]:
     ]
     fits = {"all": slope(horizons, values), "late": slope(horizons[late], values[late])}
     fits["second_half"] = slope(horizons[late], ends[late])
-    return {"toy": toy._asdict(), "stationary": stationary_points(table), "fits": fits, "rows": rows}
+    solution = {"toy": toy._asdict(), "stationary": stationary_points(table)}
+    return solution | {"fits": fits, "rows": rows, "factors": other_factors(toy, table)}
+
+
+def other_factors(toy: Toy, table: Table) -> list[dict[str, Any]]:
+    """The slopes with other factors of the steps, over a middle range of horizons."""
+    horizons = np.array([2**exponent for exponent in (8, 10, 12, 14)])
+    found = []
+    for factors in (FACTORS, *OTHER_FACTORS):
+        values = np.stack([run(toy, table, int(horizon), factors)[0] for horizon in horizons])
+        found.append({"learner": factors[0], "adversary": factors[1]} | slope(horizons, values))
+    return found
 
 
 def draw_landscape(axes: Any, theme: Theme) -> None:
@@ -233,7 +246,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", action="store_true", help="draw from the record without running")
     if not parser.parse_args().draw:
-        settings = {"learner": LEARNER, "adversary": ADVERSARY, "penalty": PENALTY, "batch": BATCH, "seeds": SEEDS}
+        exponents = (EXPONENT_LEARNER, EXPONENT_ADVERSARY)
+        settings = {"factors": FACTORS, "exponents": exponents, "penalty": PENALTY, "batch": BATCH, "seeds": SEEDS}
         record = {"settings": settings | {"envelope": ENVELOPE}, "toys": {n: study(toy) for n, toy in TOYS.items()}}
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
     record = json.loads(RECORD.read_text())
@@ -241,7 +255,7 @@ def main() -> None:
         with mpl.rc_context({"svg.hashsalt": "advshift"}):
             picture(record, theme).savefig(DOCS / "images" / f"convergence-{name}.svg", metadata={"Date": None})
     for name, result in record["toys"].items():
-        print(name, result["stationary"], result["fits"], *result["rows"], sep="\n  ")
+        print(name, result["stationary"], result["fits"], *result["rows"], *result["factors"], sep="\n  ")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def test_slope_of_a_power_law(study: ModuleType) -> None:
 def test_page_shows_the_record(record: dict) -> None:
     page = (ROOT / "docs" / "convergence.md").read_text()
     for result in record["toys"].values():
-        for fit in result["fits"].values():
+        for fit in [*result["fits"].values(), *result["factors"]]:
             assert f"{fit['slope']:.3f} [{fit['low']:.3f}, {fit['high']:.3f}]".replace("-", "−") in page
         for row in result["rows"][::2]:
             assert f"{1e3 * row['mean']:.4g} ± {1e3 * row['half']:.2g} | {1e3 * row['second_half']:.3g}" in page
