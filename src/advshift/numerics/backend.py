@@ -25,7 +25,9 @@ __all__ = [
     "as_like",
     "as_numpy",
     "as_scalar",
+    "check_broadcast",
     "check_distribution",
+    "check_rows",
     "choose",
     "choose_rarely",
     "dot",
@@ -136,6 +138,29 @@ def check_distribution(array: Float[Array, "*batch classes"], name: str) -> floa
             f"{name} must be a distribution; its sum is {error:g} away from 1. Divide the class counts by their total"
         )
     return error
+
+
+def check_rows(name: str, values: Array, reference: Array) -> None:
+    """Raise unless both hold one number per class along their last axis."""
+    shapes = [tuple(array.shape) for array in (values, reference)]
+    if not all(shapes) or shapes[0][-1] != shapes[1][-1] or 0 in (*shapes[0], *shapes[1]):
+        raise InputError(
+            f"{name} and reference must hold one number per class along their last axis; "
+            f"got shapes {shapes[0]} and {shapes[1]}"
+        )
+
+
+def check_broadcast(name: str, values: Array, reference: Array, parameter: str, *parameters: Array) -> None:
+    """Raise unless the leading axes of a problem's arrays broadcast."""
+    leading = [tuple(array.shape[:-1]) for array in (values, reference, *parameters)]
+    try:
+        np.broadcast_shapes(*leading)
+    except ValueError:
+        raise InputError(
+            f"the leading axes of {name} {leading[0]}, reference {leading[1]} and {parameter} "
+            f"{', '.join(map(str, leading[2:]))} do not broadcast; to try every radius on every row of {name} give "
+            "radius[:, None]"
+        ) from None
 
 
 def to_host(array: Array) -> Array:

@@ -12,7 +12,9 @@ from advshift.numerics.backend import (
     as_floating,
     as_like,
     as_scalar,
+    check_broadcast,
     check_distribution,
+    check_rows,
     choose,
     dot,
     epsilon,
@@ -163,21 +165,9 @@ def _check_finite(values: Array) -> None:
 
 
 def _check(values: Array, reference: Array, radius: Array) -> None:
-    shapes = [tuple(array.shape) for array in (values, reference)]
-    if not all(shapes) or shapes[0][-1] != shapes[1][-1] or 0 in (*shapes[0], *shapes[1]):
-        raise InputError(
-            "values and reference must hold one number per class along their last axis; "
-            f"got shapes {shapes[0]} and {shapes[1]}"
-        )
+    check_rows("values", values, reference)
     check_distribution(reference, "the reference")
     if not bool((radius >= 0).all()):
         raise InputError("the radius must be a number from 0 up, or an array of them; got a negative number or nan")
-    leading = [tuple(array.shape[:-1]) for array in (values, reference, radius)]
-    try:
-        np.broadcast_shapes(*leading)
-    except ValueError:
-        raise InputError(
-            f"the leading axes of values {leading[0]}, reference {leading[1]} and radius {leading[2]} do not "
-            "broadcast; to try every radius on every row of values give radius[:, None]"
-        ) from None
+    check_broadcast("values", values, reference, "radius", radius)
     _check_finite(values)

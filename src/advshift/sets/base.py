@@ -16,7 +16,9 @@ from advshift.numerics.backend import (
     as_like,
     as_numpy,
     as_scalar,
+    check_broadcast,
     check_distribution,
+    check_rows,
     choose,
     dot,
     epsilon,
@@ -197,21 +199,9 @@ class UncertaintySet(ABC):
     def _checked(self, risks: Array, reference: Array, *operands: Array) -> tuple[Array, ...]:
         """Refuse what has no answer, normalise the reference, and return all operands ready to be broadcast."""
         xp = namespace(risks)
-        shapes = [tuple(array.shape) for array in (risks, reference)]
-        if min(risks.ndim, reference.ndim) == 0 or shapes[0][-1] != shapes[1][-1] or 0 in (*shapes[0], *shapes[1]):
-            raise InputError(
-                "risks and reference must hold one number per class along their last axis; "
-                f"got shapes {shapes[0]} and {shapes[1]}"
-            )
+        check_rows("risks", risks, reference)
         error = check_distribution(reference, "the reference")
-        leading = [tuple(array.shape[:-1]) for array in (risks, reference, *operands)]
-        try:
-            np.broadcast_shapes(*leading)
-        except ValueError:
-            raise InputError(
-                f"the leading axes of risks {leading[0]}, reference {leading[1]} and radius or target {leading[2:]} "
-                "do not broadcast; to try every radius on every row of risks give radius[:, None]"
-            ) from None
+        check_broadcast("risks", risks, reference, "radius or target", *operands)
         if not bool(xp.all(xp.isfinite(highest(risks) - lowest(risks)))):
             allowed = reference >= 0 if self._everywhere else reference > 0
             spread = highest(choose(allowed, risks, -float("inf"))) - lowest(choose(allowed, risks, float("inf")))
