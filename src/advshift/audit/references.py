@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from advshift.audit.labels import Label, as_label, as_labels, sorted_labels
+from advshift.audit.labels import Label, as_label, sorted_labels
 from advshift.errors import InputError
 from advshift.numerics.backend import as_numpy
 from advshift.types import Array
@@ -85,9 +85,3 @@ def reference_of(given: Any, classes: Sequence[Label], counts: Float[Array, "cla
             f"{shares.shape}. A mapping from classes to shares may name others too"
         )
     return reference_of_counts(dict(zip(classes, shares.astype(np.float64).tolist(), strict=True)), "given")
-
-
-def counts_of_labels(labels: Any) -> dict[Label, float]:
-    """Count labels."""
-    found, times = np.unique(as_labels(labels), return_counts=True)
-    return dict(zip(found.tolist(), times.astype(float).tolist(), strict=True))
