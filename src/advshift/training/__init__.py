@@ -1,7 +1,18 @@
-"""The training engine: optimisers, schedules, averages of weights, and the loop. Needs torch."""
+"""The reference training engine: recipes, runs that survive, one process or many. Needs torch.
+
+>>> from advshift.training import load_recipe
+>>> load_recipe("digits-advshift").objective.adversary
+'advshift'
+"""
 
 from __future__ import annotations
 
 from advshift.errors import require
 
 require("torch", "advshift.training", "torch")
+
+from advshift.training.engine import train  # noqa: E402
+from advshift.training.recipe import Recipe, load_recipe, make_recipe, recipe_names  # noqa: E402
+from advshift.training.runs import RunInfo, list_runs  # noqa: E402
+
+__all__ = ["Recipe", "RunInfo", "list_runs", "load_recipe", "make_recipe", "recipe_names", "train"]
