@@ -12,6 +12,8 @@ from advshift import __version__
 from advshift.cli.audit import audit
 from advshift.cli.demo import demo
 from advshift.cli.radius import radius
+from advshift.cli.runs import runs
+from advshift.cli.train import train
 from advshift.errors import AdvshiftError
 
 __all__ = ["app", "main"]
@@ -47,6 +49,8 @@ def options(
 app.command()(audit)
 app.command()(radius)
 app.command()(demo)
+app.command()(train)
+app.command()(runs)
 
 
 def main() -> None:

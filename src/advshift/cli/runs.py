@@ -40,8 +40,13 @@ def runs(
     console.print(_table(found))
     for run in found:
         if run.status == "crashed":
-            console.print(f"{run.path}: its process is gone; advshift train {run.path / 'recipe.toml'} "
-                          f"--output {run.path} --resume goes on", style="red", highlight=False, soft_wrap=True)
+            console.print(
+                f"{run.path}: its process is gone; advshift train {run.path / 'recipe.toml'} "
+                f"--output {run.path} --resume goes on",
+                style="red",
+                highlight=False,
+                soft_wrap=True,
+            )
         elif run.record.get("reason"):
             console.print(f"{run.path}: {run.record['reason']}", style="yellow", highlight=False, soft_wrap=True)
 

@@ -135,7 +135,7 @@ class _Run:
     def go(self, data: DataSet | None, *, resume: bool) -> dict[str, Any]:
         """Train to the end, or until something stops it; the record says which."""
         try:
-            data = load_data(self.recipe.data, self.recipe.seed) if data is None else data
+            data = load_data(self.recipe.data) if data is None else data
             self.session = Session(self.recipe, data, self.workers)
             self._describe(data)
             if resume:
@@ -159,7 +159,11 @@ class _Run:
             "status": "new",
             "reason": None,
             "fingerprint": data.fingerprint,
-            "versions": {"advshift": advshift.__version__, "torch": torch.__version__, "python": platform.python_version()},
+            "versions": {
+                "advshift": advshift.__version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
             "device": _device_name(self.workers.device),
             "precision": session.formats.precision,
             "world": self.workers.world,
@@ -212,7 +216,9 @@ class _Run:
         alone = self.workers.world == 1
         if (alone or self.session.step % LISTEN == 0) and self.workers.any(bool(interruption)):
             self._save()
-            raise Interrupted(f"{interruption.reason} after step {self.session.step:,}; saved in {str(self.folder.path)!r}")
+            raise Interrupted(
+                f"{interruption.reason} after step {self.session.step:,}; saved in {str(self.folder.path)!r}"
+            )
         if alone or self.session.step % LISTEN == 0:
             late = time.monotonic() - self.saved > self.recipe.training.checkpoint_seconds
             if self.workers.any(late):

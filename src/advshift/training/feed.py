@@ -39,9 +39,7 @@ class Feed:
         self.recipe, self.workers = recipe, workers
         splits = {name: getattr(data, name) for name in ("train", "validation", "test", "held_out")}
         labels = splits["train"].labels
-        self.train_counts: Int[np.ndarray, " classes"] = torch.bincount(
-            labels, minlength=len(data.class_names)
-        ).numpy()
+        self.train_counts: Int[np.ndarray, " classes"] = torch.bincount(labels, minlength=len(data.class_names)).numpy()
         self.splits = {name: on_device(split, workers.device) for name, split in splits.items() if split is not None}
         self.batch_size = recipe.training.batch_size
         self.size = len(labels)
@@ -87,9 +85,7 @@ class Feed:
         self._held_out = (step + 1, batches)
         return batch
 
-    def _shuffled(
-        self, split: str, seed: int, epoch: int, start: int, augmentation: Augmentation
-    ) -> Iterator[Batch]:
+    def _shuffled(self, split: str, seed: int, epoch: int, start: int, augmentation: Augmentation) -> Iterator[Batch]:
         return train_batches(
             self.splits[split],
             batch_size=self.batch_size,

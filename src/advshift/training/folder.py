@@ -68,7 +68,9 @@ class RunFolder:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise InputError(f"cannot make the run folder {str(folder)!r}: {error.strerror}; name another") from None
+                raise InputError(
+                    f"cannot make the run folder {str(folder)!r}: {error.strerror}; name another"
+                ) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -17,9 +17,7 @@ from advshift.training.tally import ClassResults
 __all__ = ["History", "summary"]
 
 
-def summary(
-    results: ClassResults, reference: Float[np.ndarray, " classes"], radii: Sequence[float]
-) -> dict[str, Any]:
+def summary(results: ClassResults, reference: Float[np.ndarray, " classes"], radii: Sequence[float]) -> dict[str, Any]:
     """The numbers of a split: loss, error, the worst class's error, and the worst-case errors of KL balls.
 
     The worst case is that of the sample (plug-in) around the training distribution; a class of which the split has no

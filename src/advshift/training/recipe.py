@@ -229,8 +229,10 @@ def _fault(error: ValidationError, tree: Mapping[str, Any]) -> str:
         known = _known_keys(place[:-1])
         return f"unknown key {name!r}{nearest(place[-1], known)} (known here: {', '.join(known)})"
     if fault["type"] == "missing":
-        return f"{name!r} is missing; add it, for example [data] name = \"digits\"" if place == ["data"] else (
-            f"{name!r} is missing; add it"
+        return (
+            f'{name!r} is missing; add it, for example [data] name = "digits"'
+            if place == ["data"]
+            else (f"{name!r} is missing; add it")
         )
     reason = fault["msg"].removeprefix("Value error, ")
     return f"{name!r}: {reason[:1].lower()}{reason[1:]}; got {fault['input']!r}"

@@ -95,8 +95,10 @@ def join_workers() -> Iterator[Workers]:
         return
     missing = [name for name in VARIABLES if name not in os.environ]
     if missing:
-        raise InputError(f"WORLD_SIZE={world} asks for several processes, but {', '.join(missing)} is not set; "
-                         "start with torchrun, or a launcher that sets its variables")
+        raise InputError(
+            f"WORLD_SIZE={world} asks for several processes, but {', '.join(missing)} is not set; "
+            "start with torchrun, or a launcher that sets its variables"
+        )
     device = _device(_number("LOCAL_RANK", 0))
     if device.type == "cuda":
         torch.cuda.set_device(device)

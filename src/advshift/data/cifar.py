@@ -1,0 +1,216 @@
+"""CIFAR-10 and CIFAR-100 in the layouts that people have: the Python version or the binary one, archive or folder."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+
+from advshift.data.options import DataOptions
+from advshift.data.types import MemorySplit, Source
+from advshift.data.unpickling import load_plain
+from advshift.errors import InputError
+
+__all__ = ["Edition", "read_cifar10", "read_cifar100"]
+
+PIXELS = 3 * 32 * 32
+
+
+class Edition(NamedTuple):
+    """What differs between the two sets."""
+
+    title: str
+    classes: int
+    folder: str  # of the Python version
+    binary_folder: str
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    meta: str
+    label_key: str
+    names_key: str
+    names_file: str
+    label_bytes: int  # before each image of the binary version; the last of them is the class
+
+
+CIFAR10 = Edition(
+    "CIFAR-10",
+    10,
+    "cifar-10-batches-py",
+    "cifar-10-batches-bin",
+    tuple(f"data_batch_{number}" for number in range(1, 6)),
+    ("test_batch",),
+    "batches.meta",
+    "labels",
+    "label_names",
+    "batches.meta.txt",
+    1,
+)
+CIFAR100 = Edition(
+    "CIFAR-100",
+    100,
+    "cifar-100-python",
+    "cifar-100-binary",
+    ("train",),
+    ("test",),
+    "meta",
+    "fine_labels",
+    "fine_label_names",
+    "fine_label_names.txt",
+    2,
+)
+
+
+def read_cifar10(options: DataOptions, folder: Path) -> Source:
+    """Read CIFAR-10: 10 classes of 5,000 training and 1,000 test images."""
+    return _read(CIFAR10, options, folder)
+
+
+def read_cifar100(options: DataOptions, folder: Path) -> Source:
+    """Read CIFAR-100: 100 classes of 500 training and 100 test images."""
+    return _read(CIFAR100, options, folder)
+
+
+class _Files(Protocol):
+    """The files of one version, wherever they lie."""
+
+    binary: bool
+
+    def read(self, name: str) -> bytes: ...
+
+
+def _read(edition: Edition, options: DataOptions, folder: Path) -> Source:
+    with _found(edition, folder) as files:
+        names = _class_names(edition, files)
+        parts: dict[str, MemorySplit] = {}
+        first = 0
+        for part, members in (("train", edition.train), ("test", edition.test)):
+            chunks = [_examples(edition, files, member) for member in members]
+            images, labels = (np.concatenate(arrays) for arrays in zip(*chunks, strict=True))
+            ids = torch.arange(first, first + len(labels))
+            first += len(labels)
+            parts[part] = MemorySplit(_as_pixels(images), torch.from_numpy(labels), ids)
+    return Source(dict(parts), names)
+
+
+def _as_pixels(images: UInt8[np.ndarray, "examples bytes"]) -> torch.Tensor:
+    """Planes of colours become pixels of three bytes."""
+    return torch.from_numpy(images).view(-1, 3, 32, 32).permute(0, 2, 3, 1).contiguous()
+
+
+def _examples(
+    edition: Edition, files: _Files, member: str
+) -> tuple[UInt8[np.ndarray, "examples bytes"], Int[np.ndarray, " examples"]]:
+    raw = files.read(member)
+    images, labels = _from_binary(edition, raw, member) if files.binary else _from_pickle(edition, raw, member)
+    if len(labels) == 0 or not 0 <= labels.min() <= labels.max() < edition.classes:
+        raise InputError(
+            f"{member!r} of {edition.title} must hold labels from 0 to {edition.classes - 1}; fetch it again"
+        )
+    return images, labels
+
+
+def _from_pickle(edition: Edition, raw: bytes, member: str) -> tuple[np.ndarray, np.ndarray]:
+    record = load_plain(raw, member)
+    images = _entry(record, "data", member)
+    labels = np.asarray(_entry(record, edition.label_key, member))
+    fits = isinstance(images, np.ndarray) and images.dtype == np.uint8 and images.shape == (len(labels), PIXELS)
+    if not fits or labels.dtype.kind not in "iu":
+        raise InputError(
+            f"{member!r} of {edition.title} must hold {PIXELS} bytes and a whole number per image; fetch it again"
+        )
+    return images, labels.astype(np.int64)
+
+
+def _from_binary(edition: Edition, raw: bytes, member: str) -> tuple[np.ndarray, np.ndarray]:
+    row = edition.label_bytes + PIXELS
+    if len(raw) % row:
+        raise InputError(f"{member!r} of {edition.title} has {len(raw)} bytes, no multiple of {row}; fetch it again")
+    table = np.frombuffer(raw, np.uint8).reshape(-1, row)
+    return table[:, edition.label_bytes :].copy(), table[:, edition.label_bytes - 1].astype(np.int64)
+
+
+def _class_names(edition: Edition, files: _Files) -> tuple[str, ...]:
+    if files.binary:
+        names = files.read(edition.names_file).decode("utf-8", "replace").split()
+    else:
+        found = _entry(load_plain(files.read(edition.meta), edition.meta), edition.names_key, edition.meta)
+        names = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in found]
+    if len(names) != edition.classes:
+        raise InputError(
+            f"{edition.title} has {edition.classes} class names; its files hold {len(names)}; fetch it again"
+        )
+    return tuple(names)
+
+
+def _entry(record: object, key: str, member: str) -> object:
+    """Look a key up that Python 2 wrote as bytes and Python 3 may have written as text."""
+    if isinstance(record, dict):
+        for name in (key, key.encode()):
+            if name in record:
+                return record[name]
+    raise InputError(f"{member!r} holds no {key!r}; it is not a file of this set")
+
+
+@contextmanager
+def _found(edition: Edition, folder: Path) -> Iterator[_Files]:
+    """Find the set at a path: its folder, the folder above it, or an archive of it."""
+    for name, binary in ((edition.folder, False), (edition.binary_folder, True)):
+        for place in (folder, folder / name):
+            if (place / (edition.names_file if binary else edition.meta)).is_file():
+                yield _Folder(place, binary)
+                return
+    stems = {edition.folder: False, edition.binary_folder: True}
+    stems |= {f"{edition.title.lower()}-python": False, f"{edition.title.lower()}-binary": True}
+    places = [folder] if folder.is_file() else [folder / f"{stem}.tar.gz" for stem in stems]
+    for place in places:
+        if place.is_file():
+            with _opened(place) as archive:
+                yield _Archive(archive, edition, str(place))
+            return
+    raise InputError(
+        f"there is no {edition.title} at {str(folder)!r}: expected {edition.folder}/{edition.meta}, "
+        f"{edition.binary_folder}/{edition.names_file} or {edition.title.lower()}-python.tar.gz; set data.path or "
+        "ADVSHIFT_DATA, or download it with data.download=true"
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(path) as archive:
+            yield archive
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise InputError(f"cannot read the archive {str(path)!r} ({error}); fetch it again") from None
+
+
+class _Folder:
+    def __init__(self, path: Path, binary: bool) -> None:
+        self.path, self.binary = path, binary
+
+    def read(self, name: str) -> bytes:
+        path = self.path / (f"{name}.bin" if self.binary and not name.endswith(".txt") else name)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot read {str(path)!r}: {error.strerror}; fetch the set again") from None
+
+
+class _Archive:
+    def __init__(self, archive: tarfile.TarFile, edition: Edition, name: str) -> None:
+        self.archive, self.name = archive, name
+        self.members = {Path(member.name).name: member for member in archive if member.isfile()}
+        self.binary = edition.names_file in self.members
+
+    def read(self, name: str) -> bytes:
+        wanted = f"{name}.bin" if self.binary and not name.endswith(".txt") else name
+        member = self.members.get(wanted)
+        file = None if member is None else self.archive.extractfile(member)
+        if file is None:
+            raise InputError(f"the archive {self.name!r} holds no {wanted!r}; fetch it again")
+        return file.read()
