@@ -99,6 +99,14 @@ class PriorEstimate:
             return self.prior * float("nan")
         return self.covariance.diagonal() ** 0.5
 
+    def to_objective_options(self) -> dict[str, Any]:
+        """What to give to `RobustObjective` to train for the estimated mix: importance weights `prior/p`.
+
+        `p` is the mix of the training data, which the objective knows from its `class_counts`. To train for every mix
+        that the estimate leaves possible, take `confidence_ball(estimate).to_objective_options()`.
+        """
+        return {"adversary": "fixed", "distribution": self.prior}
+
     def to_dict(self) -> dict[str, Any]:
         """The record as plain numbers and lists, ready for JSON."""
         arrays = {name: getattr(self, name) for name in ("prior", "source", "covariance", "replicates")}

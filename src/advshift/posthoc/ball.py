@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from advshift.errors import InputError
+from advshift.posthoc.around import ball_around
 from advshift.sets import SETS
 from advshift.sets.base import Ball
 from advshift.types import Array, ArrayLike, PriorEstimate, WorstCase
 
-__all__ = ["ConfidenceBall", "confidence_ball"]
+__all__ = ["ConfidenceBall", "ball_of", "confidence_ball", "confidence_radii"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,15 @@ class ConfidenceBall:
     def worst_case(self, risks: ArrayLike) -> WorstCase:
         """How bad it can be, given what the target sample says."""
         return self.set.worst_case(risks, self.centre)
+
+    def to_objective_options(self) -> dict[str, Any]:
+        """What to give to `RobustObjective`: the worst case of this ball, whatever mix the training data have.
+
+        >>> ball = ConfidenceBall(np.array([0.3, 0.7]), 0.1, SETS["kl"](0.1), 0.95)
+        >>> ball.to_objective_options()["adversary"]
+        'exact'
+        """
+        return {"adversary": "exact", "uncertainty": ball_around(self.set, self.centre)}
 
 
 def confidence_ball(
@@ -70,18 +81,41 @@ def confidence_ball(
     """
     if set not in _DIVERGENCES:
         raise InputError(f"set must be a ball around a centre: {', '.join(_DIVERGENCES)}; got {set!r}")
+    centre, radii = confidence_radii(estimate, confidence=confidence, draws=draws, seed=seed, sets=(set,))
+    return ball_of(centre, radii, set, confidence)
+
+
+def confidence_radii(
+    estimate: PriorEstimate,
+    *,
+    confidence: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+    sets: tuple[str, ...] = ("kl", "reverse-kl", "chi2", "tv"),
+) -> tuple[Float[Array, " classes"], dict[str, float]]:
+    """The centre of `confidence_ball`, and the radius of each set."""
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie between 0 and 1; got {confidence}")
     size, source = estimate.target_size, estimate.source
     replicates = estimate.replicates if estimate.replicates is not None else _normal_draws(estimate, draws, seed)
     smoothed = (size * replicates + source) / (size + 1.0)
     centre = smoothed.mean(axis=0)
-    radius = float(np.quantile(_DIVERGENCES[set](smoothed, centre), confidence))
+    radii = {name: float(np.quantile(_DIVERGENCES[name](smoothed, centre), confidence)) for name in sets}
     if estimate.replicates is not None:
-        radius = max(radius, float(np.quantile(_DIVERGENCES[set](centre, smoothed), confidence)))
-    kind = SETS[set]
+        for name in sets:
+            radii[name] = max(radii[name], float(np.quantile(_DIVERGENCES[name](centre, smoothed), confidence)))
+    return centre, radii
+
+
+def ball_of(
+    centre: Float[Array, " classes"], radii: Mapping[str, float], name: str, confidence: float
+) -> ConfidenceBall:
+    """The ball of a set's name among those whose radius is known."""
+    if name not in radii:
+        raise InputError(f"set must be a ball around a centre: {', '.join(radii)}; got {name!r}")
+    kind = SETS[name]
     assert issubclass(kind, Ball)
-    return ConfidenceBall(centre, radius, kind(radius), confidence)
+    return ConfidenceBall(centre, radii[name], kind(radii[name]), confidence)
 
 
 def _normal_draws(estimate: PriorEstimate, draws: int, seed: int) -> Float[Array, "draws classes"]:
