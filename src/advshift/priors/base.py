@@ -142,6 +142,11 @@ class PriorEstimator(ABC):
             source_influence=partial(self._influence, self._learned, found),
         )
 
+    @property
+    def calibrator(self) -> Calibration | None:
+        """The calibration that `fit` found, for whoever uses the probabilities further; None where there is none."""
+        return self._calibrator
+
     def _checked(self, values: ArrayLike, name: str) -> Any:
         return as_probabilities(values, name, renormalise=self.renormalise)
 
