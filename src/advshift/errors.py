@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AdvshiftError", "InputError", "MissingDependencyError", "require"]
+__all__ = ["AdvshiftError", "InputError", "Interrupted", "MissingDependencyError", "require"]
 
 import importlib
 from types import ModuleType
@@ -14,6 +14,10 @@ class AdvshiftError(Exception):
 
 class InputError(AdvshiftError, ValueError):
     """The input does not fit; the message names the part, and what would."""
+
+
+class Interrupted(AdvshiftError):  # noqa: N818 (as KeyboardInterrupt, it is no error)
+    """Work was asked to stop, saved what it had, and stopped; the message says how to go on."""
 
 
 class MissingDependencyError(AdvshiftError, ImportError):

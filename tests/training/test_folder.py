@@ -81,9 +81,9 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_arrays_are_replaced_whole(folder: RunFolder) -> None:
-    RunFolder.write_arrays(folder.classes, {"a": np.arange(3)})
+    folder.write_arrays(folder.classes, {"a": np.arange(3)})
     before = time.time()
-    RunFolder.write_arrays(folder.classes, {"a": np.arange(4)})
+    folder.write_arrays(folder.classes, {"a": np.arange(4)})
     with np.load(folder.classes) as found:
         assert found["a"].tolist() == [0, 1, 2, 3]
     assert [path.name for path in folder.path.iterdir() if path.name.startswith(".")] == []

@@ -14,7 +14,7 @@ from advshift.cli.demo import demo
 from advshift.cli.radius import radius
 from advshift.cli.runs import runs
 from advshift.cli.train import train
-from advshift.errors import AdvshiftError
+from advshift.errors import AdvshiftError, Interrupted
 
 __all__ = ["app", "main"]
 
@@ -57,6 +57,8 @@ def main() -> None:
     """Run the command line: errors that users can mend are one sentence on standard error, never a traceback."""
     try:
         app()
+    except Interrupted as stop:
+        _fail(str(stop), INTERRUPTED)
     except AdvshiftError as error:
         _fail(str(error), BAD_INPUT)
     except KeyboardInterrupt:

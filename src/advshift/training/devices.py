@@ -1,16 +1,17 @@
-"""Number format and memory format: what a recipe leaves open is decided by the device that was found."""
+"""Number format, memory format and threads: what a recipe leaves open is decided by the device that was found."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from advshift.training.recipe import TrainingSection
 
-__all__ = ["Formats", "choose_formats"]
+__all__ = ["Formats", "choose_formats", "choose_threads", "threads"]
 
 
 class Formats(NamedTuple):
@@ -29,7 +30,7 @@ class Formats(NamedTuple):
 
 def choose_formats(options: TrainingSection, device: torch.device, model: nn.Module) -> Formats:
     """Decide what `auto` means: bf16 and channels last for convolutions where the device multiplies bf16 natively."""
-    convolves = any(isinstance(module, nn.Conv2d) for module in model.modules())
+    convolves = _convolves(model)
     precision, last = options.precision, options.channels_last
     if precision == "auto":
         precision = "bf16" if convolves and _has_bf16(device) else "float32"
@@ -38,8 +39,35 @@ def choose_formats(options: TrainingSection, device: torch.device, model: nn.Mod
     return Formats(precision, torch.channels_last if last else torch.contiguous_format, device)
 
 
+def choose_threads(wanted: int | str, device: torch.device, model: nn.Module) -> int:
+    """Decide what `auto` means: one thread where there are no convolutions, whose steps are shorter than a wait.
+
+    On a machine with other work, threads that wait for each other after every small product cost far more than they
+    save.
+    """
+    if isinstance(wanted, int):
+        return wanted
+    return torch.get_num_threads() if device.type != "cpu" or _convolves(model) else 1
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Let torch compute with so many threads for as long as the block runs."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _convolves(model: nn.Module) -> bool:
+    kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    return any(isinstance(module, kinds) for module in model.modules())
+
+
 def _has_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    known = getattr(torch.cpu, "get_capabilities", dict)()
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(known.get("avx512_bf16") or known.get("amx_bf16"))

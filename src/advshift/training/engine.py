@@ -5,27 +5,24 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import platform
-import resource
 import time
 import tomllib
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import torch
 
-import advshift
 from advshift.data import DataSet, load_data
-from advshift.errors import AdvshiftError, InputError
-from advshift.files import write_atomically
+from advshift.errors import AdvshiftError, InputError, Interrupted
 from advshift.training.checkpoints import Checkpoints
+from advshift.training.devices import threads
 from advshift.training.folder import RunFolder
-from advshift.training.history import History, summary
+from advshift.training.history import History, score, summary
 from advshift.training.interruptions import Interruption, interruptions
 from advshift.training.measuring import measure, outputs
 from advshift.training.progress import Reporter, Silent
 from advshift.training.recipe import Recipe, differences, make_recipe
+from advshift.training.record import changes, describe, peak_memory, training_mix
 from advshift.training.session import Session
 from advshift.training.tally import ClassResults, Tally
 from advshift.training.workers import Workers, join_workers
@@ -35,12 +32,15 @@ __all__ = ["Interrupted", "train"]
 T = TypeVar("T")
 
 # Keys that say where and how, but not what: a run may be resumed with others.
-FREE = ("data.path", "data.workers", "data.storage", "training.checkpoint_seconds", "training.checkpoint_every")
+FREE = (
+    "data.path",
+    "data.workers",
+    "data.storage",
+    "training.checkpoint_seconds",
+    "training.checkpoint_every",
+    "training.threads",
+)
 LISTEN = 8  # steps between two questions to the other processes whether one of them was interrupted
-
-
-class Interrupted(AdvshiftError):
-    """The run was asked to stop, saved, and stopped."""
 
 
 def train(
@@ -98,8 +98,9 @@ class _Run:
         self.recipe, self.folder, self.workers, self.reporter = recipe, folder, workers, reporter
         self.checkpoints = Checkpoints(folder.checkpoints)
         self.history = History()
-        self.record: dict[str, Any] = {}
-        self.best = math.inf
+        self.record: dict[str, Any] = {}  # empty as long as there is nothing to keep
+        self.before: Mapping[str, Any] = {}  # the record of a run that is resumed
+        self.best: dict[str, Any] = {"best_epoch": None, "best": math.inf}
         self.seconds = 0.0  # spent in training before this process went on
         self.saved = self.began = time.monotonic()
 
@@ -108,16 +109,17 @@ class _Run:
         self.folder.create()
         stack.enter_context(self.folder.locked())
         if not self.folder.record.exists():
-            write_atomically(self.folder.recipe, self.recipe.to_toml())
+            self.folder.write(self.folder.recipe, self.recipe.to_toml())
             return "new"
-        record = self.folder.read_record()
+        self.before = self.folder.read_record()
+        status = self.before.get("status")
         if not resume:
             raise InputError(
-                f"the folder {str(self.folder.path)!r} holds a run already ({record.get('status')}); resume it, or "
-                "name another folder"
+                f"the folder {str(self.folder.path)!r} holds a run already ({status}); resume it, or name another "
+                "folder"
             )
         self._compare()
-        return "finished" if record.get("status") == "finished" else "resumed"
+        return "finished" if status == "finished" else "resumed"
 
     def _compare(self) -> None:
         """Refuse to go on by another recipe."""
@@ -128,73 +130,56 @@ class _Run:
         changed = [line for line in differences(old, self.recipe) if line.split(":")[0] not in FREE]
         if changed:
             raise InputError(
-                f"the recipe is not the one that the run in {str(self.folder.path)!r} began with ({'; '.join(changed)}); "
-                "resume with its own recipe.toml, or name another folder"
+                f"the recipe is not the one that the run in {str(self.folder.path)!r} began with "
+                f"({'; '.join(changed)}); resume with its own recipe.toml, or name another folder"
             )
 
     def go(self, data: DataSet | None, *, resume: bool) -> dict[str, Any]:
         """Train to the end, or until something stops it; the record says which."""
-        try:
-            data = load_data(self.recipe.data) if data is None else data
-            self.session = Session(self.recipe, data, self.workers)
-            self._describe(data)
+        data = load_data(self.recipe.data) if data is None else data
+        self.session = Session(self.recipe, data, self.workers)
+        with threads(self.session.threads):
+            record = describe(self.session)
             if resume:
-                self._restore()
+                self._restore(record)
             for notice in data.notices:
                 self.reporter.say(notice)
-            with interruptions() as interruption, self.reporter:
-                self.began = self.saved = time.monotonic()
-                self._write_record("running")
-                self._train(interruption)
-                self._finish()
-        except BaseException as error:
-            self._write_record("interrupted" if _is_stop(error) else "failed", _reason(error))
-            raise
+            self.record = record | self.best
+            try:
+                with interruptions() as interruption, self.reporter:
+                    self.began = self.saved = time.monotonic()
+                    self._write_record("running")
+                    self._train(interruption)
+                    self._finish()
+            except BaseException as error:
+                with contextlib.suppress(OSError, InputError):  # what stopped the run is what is to be told
+                    self._write_record("interrupted" if _is_stop(error) else "failed", _reason(error))
+                raise
         return self.record
 
-    def _describe(self, data: DataSet) -> None:
-        session = self.session
-        self.record = {
-            "name": self.recipe.name,
-            "status": "new",
-            "reason": None,
-            "fingerprint": data.fingerprint,
-            "versions": {
-                "advshift": advshift.__version__,
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-            },
-            "device": _device_name(self.workers.device),
-            "precision": session.formats.precision,
-            "world": self.workers.world,
-            "threads": torch.get_num_threads(),
-            "epochs": self.recipe.training.epochs,
-            "steps": session.total_steps,
-            "classes": list(data.class_names),
-            "train_counts": session.feed.train_counts.tolist(),
-            "parameters": sum(parameter.numel() for parameter in session.model.parameters()),
-            "seed": self.recipe.seed,
-        }
-
-    def _restore(self) -> None:
+    def _restore(self, record: Mapping[str, Any]) -> None:
         """Go on from the last checkpoint that can be read; every process reads it for itself."""
         found = self.checkpoints.load()
         if found is None:
             self.reporter.say("the run holds no checkpoint yet; it begins anew")
             return
         state = found.state
-        if state["fingerprint"] != self.record["fingerprint"]:
+        if state["fingerprint"] != record["fingerprint"]:
             raise InputError(
                 "the data are not those that the run began with: their fingerprint has changed; restore them, or "
                 "begin a new run"
             )
-        if found.notice:
-            self.reporter.say(found.notice)
+        for notice in (found.notice, "; ".join(changes(self.before, record))):
+            if notice:
+                self.reporter.say(notice)
         self.session.restore(state["session"])
+        if len(set(self.workers.gather(self.session.step))) > 1:
+            raise InputError("the processes found different checkpoints; let all of them see the same run folder")
         self.history = History.from_state(state["history"])
-        self.best, self.seconds = float(state["best"]), float(state["seconds"])
+        self.best, self.seconds = dict(state["best"]), float(state["seconds"])
         if self.workers.leads and self.history.rows:
             self.history.write(self.folder)
+            self._keep()
         self.reporter.say(f"resumed after step {self.session.step:,} of {self.session.total_steps:,}")
 
     def _train(self, interruption: Interruption) -> None:
@@ -209,46 +194,56 @@ class _Run:
                 self.reporter.step(epoch + 1, self.recipe.training.epochs, session.step, session.total_steps, size)
                 if session.step >= session.total_steps:
                     break
-            self._end_epoch(epoch + 1, began, examples)
+            self._end_epoch(epoch + 1, examples / max(time.monotonic() - began, 1e-9))
 
     def _pause(self, interruption: Interruption) -> None:
         """Between two steps: stop if asked to, and save when it is time."""
-        alone = self.workers.world == 1
-        if (alone or self.session.step % LISTEN == 0) and self.workers.any(bool(interruption)):
+        if self.workers.world > 1 and self.session.step % LISTEN:
+            return
+        if self.workers.any(bool(interruption)):
             self._save()
             raise Interrupted(
-                f"{interruption.reason} after step {self.session.step:,}; saved in {str(self.folder.path)!r}"
+                f"{interruption.reason} after step {self.session.step:,}, and saved; {self._how_to_resume}"
             )
-        if alone or self.session.step % LISTEN == 0:
-            late = time.monotonic() - self.saved > self.recipe.training.checkpoint_seconds
-            if self.workers.any(late):
-                self._save()
+        if self.workers.any(time.monotonic() - self.saved > self.recipe.training.checkpoint_seconds):
+            self._save()
 
-    def _end_epoch(self, epoch: int, began: float, examples: int) -> None:
+    @property
+    def _how_to_resume(self) -> str:
+        return f"go on with  advshift train {self.folder.recipe} --output {self.folder.path} --resume"
+
+    def _end_epoch(self, epoch: int, speed: float) -> None:
         """Measure, record, save."""
-        session, options = self.session, self.recipe.evaluate
+        session = self.session
         session.workers.add_up(session.tally.table)
         train = session.tally.results()
-        speed = examples / max(time.monotonic() - began, 1e-9)
         if not math.isfinite(train.loss):
             raise InputError(
                 f"the training loss of epoch {epoch} is not finite: training has diverged; lower optimizer.lr, or set "
                 "training.clip_norm"
             )
-        last = session.step >= session.total_steps
-        splits = {"train": train}
-        if last or epoch % options.every == 0:
-            splits |= {split: measure(session, split) for split in options.splits if session.feed.has(split)}
-            if options.train == "full" or (last and options.train_final):
-                splits["train_full"] = measure(session, "train")
+        splits = {"train": train} | self._measured(epoch)
         session.tally = Tally(session.classes, self.workers.device)
         self._note(epoch, speed, splits)
         self._save()
-        self._keep(epoch, splits)
-        self.reporter.epoch(self.history.rows[-1], self.recipe.training.epochs, next(iter(options.splits), ""))
+        if self.workers.leads:
+            self.history.write(self.folder)
+            self._keep()
+        first = self.recipe.evaluate.splits[:1]
+        self.reporter.epoch(self.history.rows[-1], self.recipe.training.epochs, "".join(first))
+
+    def _measured(self, epoch: int) -> dict[str, ClassResults]:
+        session, options = self.session, self.recipe.evaluate
+        last = session.step >= session.total_steps
+        found: dict[str, ClassResults] = {}
+        if last or epoch % options.every == 0:
+            found |= {split: measure(session, split) for split in options.splits if session.feed.has(split)}
+            if options.train == "full" or (last and options.train_final):
+                found["train_full"] = measure(session, "train")
+        return found
 
     def _note(self, epoch: int, speed: float, splits: dict[str, ClassResults]) -> None:
-        session = self.session
+        session, options = self.session, self.recipe.evaluate
         centre = session.objective.reference.cpu().numpy().astype("float64")
         row: dict[str, Any] = {
             "epoch": epoch,
@@ -258,26 +253,24 @@ class _Run:
             "learning_rate": session.learning_rate,
             "objective": session.objective.metrics(),
         }
-        radii = self.recipe.evaluate.radii
-        row |= {split: summary(results, centre, radii) for split, results in splits.items()}
+        row |= {split: summary(results, centre, options.radii) for split, results in splits.items()}
         distribution = session.objective.distribution.cpu().numpy()
         self.history.add(row, splits, distribution=distribution, reference=centre.astype("float32"))
-        if self.workers.leads:
-            self.history.write(self.folder)
+        value = score(row.get(options.splits[0]) if options.splits else None, options.best)
+        if value < self.best["best"]:
+            self.best = {"best_epoch": epoch, "best": value}
+            self.record |= self.best
 
-    def _keep(self, epoch: int, splits: dict[str, ClassResults]) -> None:
-        """Keep the best checkpoint and those of every n-th epoch."""
-        options = self.recipe.evaluate
-        row = self.history.rows[-1]
-        measured = row.get(options.splits[0]) if options.splits else None
-        value = _score(measured, options.best)
-        if value < self.best:
-            self.best = value
-            self.record |= {"best_epoch": epoch, "best": value}
-            if self.workers.leads:
-                self.checkpoints.copy_last("best.pt")
+    def _keep(self) -> None:
+        """Keep the last checkpoint for good where it is the best, or that of every n-th epoch."""
+        epoch, position = divmod(self.session.step, self.session.steps_per_epoch)
+        if position and self.session.step < self.session.total_steps:
+            return
+        epoch += bool(position)
+        if epoch == self.best["best_epoch"]:
+            self.checkpoints.copy_last("best.pt")
         every = self.recipe.training.checkpoint_every
-        if every and epoch % every == 0 and self.workers.leads:
+        if every and epoch and epoch % every == 0:
             self.checkpoints.copy_last(f"epoch-{epoch:04}.pt")
 
     def _save(self) -> None:
@@ -285,11 +278,10 @@ class _Run:
         tally = self.session.tally.table.clone()
         self.workers.add_up(tally)
         if self.workers.leads:
-            state = self.session.state() | {"tally": tally}
             self.checkpoints.save(
                 {
                     "fingerprint": self.record["fingerprint"],
-                    "session": state,
+                    "session": self.session.state() | {"tally": tally},
                     "history": self.history.state(),
                     "best": self.best,
                     "seconds": self._spent(),
@@ -305,35 +297,18 @@ class _Run:
                 if self.workers.leads:
                     path = self.folder.predictions(split)
                     self.folder.write_arrays(path, found.arrays(self.session.data.class_names))
-        self.record |= {"seconds": seconds, "peak_memory_bytes": _peak_memory(self.workers.device)}
+        self.record |= {"seconds": seconds, "peak_memory_bytes": peak_memory(self.workers.device)}
         if self.workers.leads:
-            rows = zip(self.record["classes"], self.record["train_counts"], strict=True)
-            text = "class,count\n" + "".join(f"{_quoted(name)},{count}\n" for name, count in rows)
-            write_atomically(self.folder.path / "training-mix.csv", text)
+            self.folder.write(self.folder.path / "training-mix.csv", training_mix(self.record))
         self._write_record("finished")
 
     def _spent(self) -> float:
         return self.seconds + time.monotonic() - self.began
 
     def _write_record(self, status: str, reason: str | None = None) -> None:
-        if not self.workers.leads or not self.record:
-            return
         self.record |= {"status": status, "reason": reason}
-        with contextlib.suppress(OSError) if status == "failed" else contextlib.nullcontext():
+        if self.workers.leads:
             self.folder.write_record(self.record)
-
-
-def _score(measured: dict[str, Any] | None, name: str) -> float:
-    """The number by which checkpoints compete; of the worst cases that at the largest radius up to 1."""
-    if measured is None:
-        return math.inf
-    if name != "worst_case":
-        return float(measured[name])
-    values = {float(radius): value for radius, value in measured.get("worst_case", {}).items()}
-    if not values:
-        return float(measured["error"])
-    within = [radius for radius in values if radius <= 1.0]
-    return float(values[max(within)] if within else values[min(values)])
 
 
 def _is_stop(error: BaseException) -> bool:
@@ -342,17 +317,3 @@ def _is_stop(error: BaseException) -> bool:
 
 def _reason(error: BaseException) -> str:
     return str(error) or type(error).__name__
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-
-
-def _peak_memory(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"\n') else name

@@ -63,13 +63,13 @@ class Feed:
         return split in self.splits
 
     def epoch(self, epoch: int, start: int) -> Iterator[tuple[Batch, int]]:
-        """This process's parts of an epoch's batches from a step on, and how many examples all processes have in it."""
+        """Yield the process's parts of an epoch's batches from a step on, and the examples of all processes in each."""
         batches = self._shuffled("train", self.recipe.seed, epoch, start, self._augmentation)
         for step, batch in zip(count(start), batches, strict=False):
             yield batch, min(self.batch_size, self.size - step * self.batch_size)
 
     def split(self, name: str) -> Iterator[Batch]:
-        """This process's share of a split, in order; over all processes every example once."""
+        """Go through the process's share of a split, in order; over all processes every example once."""
         return eval_batches(self.splits[name], batch_size=self.recipe.evaluate.batch_size, **self._common)
 
     def held_out(self, step: int) -> Batch:

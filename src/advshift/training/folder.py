@@ -111,13 +111,23 @@ class RunFolder:
             raise InputError(f"{str(self.record)!r} does not hold a record of schema {SCHEMA!r}")
         return cast(dict[str, Any], tree)
 
+    def write(self, path: Path, content: str | bytes) -> None:
+        """Replace a file of the run; what goes wrong is one sentence, and the old file stays."""
+        try:
+            write_atomically(path, content)
+        except OSError as error:
+            raise InputError(
+                f"cannot write {str(path)!r}: {error.strerror or error}; the last checkpoint is still there, make room "
+                "and resume"
+            ) from None
+
     def write_record(self, record: Mapping[str, Any]) -> None:
         """Replace `run.json`."""
-        write_atomically(self.record, json.dumps({"schema": SCHEMA, **record}, indent=1) + "\n")
+        self.write(self.record, json.dumps({"schema": SCHEMA, **record}, indent=1) + "\n")
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
         """Replace the lines of all epochs."""
-        write_atomically(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
+        self.write(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Read the lines of all epochs."""
@@ -125,12 +135,12 @@ class RunFolder:
             return []
         return [json.loads(line) for line in self.metrics.read_text(encoding="utf-8").splitlines() if line.strip()]
 
-    @staticmethod
-    def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    def write_arrays(self, path: Path, arrays: Mapping[str, Any]) -> None:
         """Replace an NPZ file."""
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, **{name: np.asarray(array) for name, array in arrays.items()})
-        write_atomically(path, buffer.getvalue())
+        named: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items()}
+        np.savez_compressed(buffer, **named)
+        self.write(path, buffer.getvalue())
 
 
 def _take(descriptor: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from advshift.sets import KLBall
 from advshift.training.folder import RunFolder
 from advshift.training.tally import ClassResults
 
-__all__ = ["History", "summary"]
+__all__ = ["History", "score", "summary"]
 
 
 def summary(results: ClassResults, reference: Float[np.ndarray, " classes"], radii: Sequence[float]) -> dict[str, Any]:
@@ -33,6 +34,23 @@ def summary(results: ClassResults, reference: Float[np.ndarray, " classes"], rad
         values = KLBall(np.array(radii)).worst_case(risks, centre / centre.sum()).value
         found["worst_case"] = {f"{radius:g}": float(value) for radius, value in zip(radii, values, strict=True)}
     return found
+
+
+def score(measured: Mapping[str, Any] | None, name: str) -> float:
+    """The number by which checkpoints compete; of the worst cases that at the largest radius up to 1.
+
+    >>> score({"error": 0.3, "worst_case": {"0.5": 0.4, "1": 0.5, "2": 0.7}}, "worst_case")
+    0.5
+    """
+    if measured is None:
+        return math.inf
+    if name != "worst_case":
+        return float(measured.get(name, math.inf))
+    values = {float(radius): value for radius, value in measured.get("worst_case", {}).items()}
+    if not values:
+        return float(measured["error"])
+    within = [radius for radius in values if radius <= 1.0]
+    return float(values[max(within)] if within else values[min(values)])
 
 
 class History:

@@ -60,7 +60,8 @@ def _build_loss(options: ObjectiveSection, class_counts: Int[np.ndarray, " class
     kind = LOSSES[options.loss]
     known = inspect.signature(kind).parameters
     offered = {"class_counts": class_counts, "total_steps": total_steps, "label_smoothing": options.label_smoothing}
-    for name in options.loss_options:
+    given = {**options.loss_options, **({"label_smoothing": 0.0} if options.label_smoothing else {})}
+    for name in given:
         if name not in known:
             raise InputError(
                 f"[objective.loss_options] the loss {options.loss!r} has no option {name!r}{nearest(name, known)} "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.live import Live
@@ -17,6 +17,7 @@ PLAIN_SECONDS = 30.0  # between two plain lines within an epoch
 SCREEN_SECONDS = 0.25
 
 
+@runtime_checkable
 class Reporter(Protocol):
     """Is told of every step and epoch; what costs time it does seldom."""
 

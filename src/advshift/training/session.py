@@ -14,7 +14,7 @@ from advshift.errors import InputError
 from advshift.models import build_model
 from advshift.training.averaging import WeightAverage
 from advshift.training.checkpoints import Checkpoints, read_checkpoint
-from advshift.training.devices import choose_formats
+from advshift.training.devices import choose_formats, choose_threads
 from advshift.training.feed import Feed
 from advshift.training.objective import build_objective, frozen_statistics
 from advshift.training.optimisers import build_optimizer
@@ -50,7 +50,9 @@ class Session:
         if options.initial_weights is not None:
             _load_weights(self.model, options.initial_weights)
         self.formats = choose_formats(options, workers.device, self.model)
-        self.model.to(workers.device, memory_format=self.formats.memory)
+        self.threads = choose_threads(options.threads, workers.device, self.model)
+        self.model.to(workers.device)
+        self.model.to(memory_format=self.formats.memory)  # type: ignore[call-overload]
         self.feed = Feed(recipe, data, workers, self.formats)
         self.steps_per_epoch = self.feed.steps_per_epoch
         self.total_steps = min(options.epochs * self.steps_per_epoch, options.max_steps or options.epochs * 10**12)

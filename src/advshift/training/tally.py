@@ -34,7 +34,7 @@ class ClassResults(NamedTuple):
     @property
     def risks(self) -> Float[np.ndarray, " classes"]:
         """The share of mistakes of each class; nan for a class without examples."""
-        return np.divide(self.errors, self.counts, out=np.full_like(self.errors, np.nan), where=self.counts > 0)
+        return _divided(self.errors, self.counts)
 
 
 class Tally:
@@ -69,5 +69,11 @@ class Tally:
     def results(self) -> ClassResults:
         """Read the sums; this waits for the device."""
         counts, errors, losses = self.table.cpu().numpy()
-        means = np.divide(losses, counts, out=np.full_like(losses, np.nan), where=counts > 0)
-        return ClassResults(counts.copy(), errors.copy(), means)
+        return ClassResults(counts.copy(), errors.copy(), _divided(losses, counts))
+
+
+def _divided(
+    sums: Float[np.ndarray, " classes"], counts: Float[np.ndarray, " classes"]
+) -> Float[np.ndarray, " classes"]:
+    found: np.ndarray = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return found

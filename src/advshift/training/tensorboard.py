@@ -31,7 +31,7 @@ class TensorBoard:
     def __enter__(self) -> Reporter:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(self.folder))  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(self.folder))
         self.inner.__enter__()
         return self
 

@@ -20,7 +20,7 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True)
 class Workers:
-    """This process among those that train together.
+    """One process among those that train together.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Workers:
         return nn.parallel.DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
 
     def agree_on_buffers(self, model: nn.Module) -> None:
-        """Take the first process's buffers (batch norm's running statistics) everywhere: before evaluating or saving."""
+        """Take the first process's buffers (batch norm's running statistics) everywhere, before they are used."""
         if self.world > 1:
             for buffer in model.buffers():
                 distributed.broadcast(buffer, src=0)
