@@ -51,7 +51,7 @@ def train_batches(
     another number of processes, gives the same batches. Mixing alone is within each process's part.
     """
     order = torch.randperm(len(split), generator=generator(seed, "order", epoch))
-    steps = islice(enumerate(order.split(batch_size)), start, None)
+    steps = islice(enumerate(torch.split(order, batch_size)), start, None)
     plans = (_part(rows, hashed(seed, "batch", epoch, step), rank, world) for step, rows in steps)
     finish = _Finish(split, normalise, device, channels_last)
     mixes = augment.mixup > 0 or augment.cutmix > 0
@@ -78,7 +78,7 @@ def eval_batches(
 ) -> Iterator[Batch]:
     """Go through this process's share of a split, in order; over all processes every example comes once."""
     share = torch.arange(len(split)).tensor_split(world)[rank]
-    plans = (Plan(rows, 0, 0, len(rows)) for rows in share.split(batch_size) if len(rows))
+    plans = (Plan(rows, 0, 0, len(rows)) for rows in torch.split(share, batch_size) if len(rows))
     finish = _Finish(split, normalise, device, channels_last)
     for plan, raw in split.read(plans, None, device, workers):
         yield finish(plan, raw)

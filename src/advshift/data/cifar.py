@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -117,14 +118,21 @@ def _examples(
 
 def _from_pickle(edition: Edition, raw: bytes, member: str) -> tuple[np.ndarray, np.ndarray]:
     record = load_plain(raw, member)
-    images = _entry(record, "data", member)
-    labels = np.asarray(_entry(record, edition.label_key, member))
-    fits = isinstance(images, np.ndarray) and images.dtype == np.uint8 and images.shape == (len(labels), PIXELS)
-    if not fits or labels.dtype.kind not in "iu":
+    images = _plain_array(_entry(record, "data", member))
+    labels = _plain_array(_entry(record, edition.label_key, member))
+    if images.dtype != np.uint8 or images.shape != (labels.size, PIXELS) or labels.dtype.kind not in "iu":
         raise InputError(
             f"{member!r} of {edition.title} must hold {PIXELS} bytes and a whole number per image; fetch it again"
         )
     return images, labels.astype(np.int64)
+
+
+def _plain_array(value: Any) -> np.ndarray:
+    """An array of what a pickle held; what makes none, such as a ragged list, becomes one that fits nowhere."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.asarray("no array")
 
 
 def _from_binary(edition: Edition, raw: bytes, member: str) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +148,8 @@ def _class_names(edition: Edition, files: _Files) -> tuple[str, ...]:
         names = files.read(edition.names_file).decode("utf-8", "replace").split()
     else:
         found = _entry(load_plain(files.read(edition.meta), edition.meta), edition.names_key, edition.meta)
-        names = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in found]
+        listed = found if isinstance(found, list) else []
+        names = [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in listed]
     if len(names) != edition.classes:
         raise InputError(
             f"{edition.title} has {edition.classes} class names; its files hold {len(names)}; fetch it again"
@@ -148,7 +157,7 @@ def _class_names(edition: Edition, files: _Files) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _entry(record: object, key: str, member: str) -> object:
+def _entry(record: Any, key: str, member: str) -> Any:
     """Look a key up that Python 2 wrote as bytes and Python 3 may have written as text."""
     if isinstance(record, dict):
         for name in (key, key.encode()):
@@ -185,7 +194,7 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     try:
         with tarfile.open(path) as archive:
             yield archive
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise InputError(f"cannot read the archive {str(path)!r} ({error}); fetch it again") from None
 
 
@@ -204,8 +213,12 @@ class _Folder:
 class _Archive:
     def __init__(self, archive: tarfile.TarFile, edition: Edition, name: str) -> None:
         self.archive, self.name = archive, name
-        self.members = {Path(member.name).name: member for member in archive if member.isfile()}
-        self.binary = edition.names_file in self.members
+        paths = {Path(member.name): member for member in archive if member.isfile()}
+        homes = {path.parent for path in paths if path.name in (edition.meta, edition.names_file)}
+        # An archive may hold both versions, or other sets beside this one: only one folder of it counts.
+        home = min(homes, key=lambda folder: ((folder / edition.meta) not in paths, str(folder)), default=Path())
+        self.members = {path.name: member for path, member in paths.items() if path.parent == home}
+        self.binary = edition.meta not in self.members and edition.names_file in self.members
 
     def read(self, name: str) -> bytes:
         wanted = f"{name}.bin" if self.binary and not name.endswith(".txt") else name

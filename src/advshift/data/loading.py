@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -14,7 +14,7 @@ from advshift.data.cifar import read_cifar10, read_cifar100
 from advshift.data.digits import read_digits
 from advshift.data.options import DataOptions
 from advshift.data.splitting import class_profile, counts_for_prior, cut, thin
-from advshift.data.types import DataSet, MemorySplit, Plan, Source, Split
+from advshift.data.types import DataSet, Plan, Source, Split
 from advshift.errors import InputError
 from advshift.registry import nearest
 
@@ -46,19 +46,13 @@ def load_data(options: DataOptions) -> DataSet:
         known = ", ".join(SOURCES)
         raise InputError(f"unknown data set {options.name!r}{nearest(options.name, SOURCES)} (known: {known})")
     source = SOURCES[options.name](options, data_folder(options))
-    classes = len(source.class_names)
-    parts = dict(source.parts)
-    _check(parts["train"], classes)
-    if options.test and "test" in parts:
-        raise InputError(f"the set {options.name!r} has a test part of its own; leave data.test out")
-    for name in ("test", "validation"):
-        if name not in parts:
-            _cut_off(parts, name, getattr(options, name), options.split_seed)
-    parts["train"] = _thinned(parts["train"], options, classes)
-    _cut_off(parts, "held_out", options.held_out, options.split_seed)
-    mean, std = _moments(parts["train"], options)
+    parts = _split(source, options)
+    notices = [*source.notices, *_absent(parts, source.class_names)]
+    if source.finish is not None:
+        parts = source.finish(parts)
     probe = next(parts["train"].read([Plan(torch.arange(1), 0, 0, 1)], None, torch.device("cpu"), 0))[1]
     shape = (probe.shape[3], *probe.shape[1:3]) if probe.ndim == 4 else tuple(probe.shape[1:])
+    mean, std = _normalisation(parts["train"], shape[0], source, options)
     return DataSet(
         train=parts["train"],
         validation=parts.get("validation"),
@@ -69,15 +63,50 @@ def load_data(options: DataOptions) -> DataSet:
         mean=mean,
         std=std,
         fingerprint=_fingerprint(parts, source.class_names),
-        notices=source.notices,
+        notices=notices,
     )
 
 
-def _check(train: Split, classes: int) -> None:
-    counts = torch.bincount(train.labels, minlength=classes)
-    empty = (counts == 0).nonzero().flatten().tolist()
+def _split(source: Source, options: DataOptions) -> dict[str, Split]:
+    """Cut off what the set does not have of its own, thin what is left, and hold out a share of that."""
+    parts, names = dict(source.parts), source.class_names
+    _check(parts, names)
+    if options.test and "test" in parts:
+        raise InputError(f"the set {options.name!r} has a test part of its own; leave data.test out")
+    for name in ("test", "validation"):
+        if name not in parts:
+            _cut_off(parts, name, getattr(options, name), options.split_seed)
+    parts["train"] = _thinned(parts["train"], options, len(names))
+    _cut_off(parts, "held_out", options.held_out, options.split_seed)
+    return parts
+
+
+def _check(parts: Mapping[str, Split], class_names: tuple[str, ...]) -> None:
+    """Every label is a class, and every class has a training example."""
+    classes = len(class_names)
+    for name, part in parts.items():
+        labels = part.labels
+        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+            raise InputError(f"the {name} part holds labels that are none of the {classes} classes")
+    counts = torch.bincount(parts["train"].labels, minlength=classes)
+    empty = [class_names[index] for index in (counts == 0).nonzero().flatten().tolist()]
     if empty:
-        raise InputError(f"class {empty[0]} has no training example; take it out of the classes, or add some")
+        raise InputError(
+            f"class {empty[0]!r} has no training example{_and_more(empty)}; take it out of the classes, or add some"
+        )
+
+
+def _absent(parts: Mapping[str, Split], class_names: tuple[str, ...]) -> Iterator[str]:
+    """Say which classes a part cannot judge, such as those with a single image, which stays in the training part."""
+    for name, part in parts.items():
+        counts = torch.bincount(part.labels, minlength=len(class_names))
+        empty = [class_names[index] for index in (counts == 0).nonzero().flatten().tolist()]
+        if empty:
+            yield f"the {name} part has no example of class {empty[0]!r}{_and_more(empty)}: nothing is said of it there"
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
 
 
 def _cut_off(parts: dict[str, Split], name: str, share: float, seed: int) -> None:
@@ -100,16 +129,28 @@ def _thinned(train: Split, options: DataOptions, classes: int) -> Split:
     return train.select(thin(train.labels, counts, options.split_seed))
 
 
-def _moments(train: Split, options: DataOptions) -> tuple[Tensor, Tensor]:
+def _normalisation(train: Split, channels: int, source: Source, options: DataOptions) -> tuple[Tensor, Tensor]:
+    """What the recipe says, else what the source wants, else what the training part tells."""
+    given = [options.mean or source.mean, options.std or source.std]
+    for name, values in zip(("mean", "std"), given, strict=True):
+        if values is not None and len(values) not in (1, channels):
+            raise InputError(f"data.{name} must have one number for each of the {channels} channels; got {len(values)}")
+    measured = (None, None) if None not in given else _moments(train, options.workers)
+    mean, std = (
+        found if values is None else torch.tensor(values) for found, values in zip(measured, given, strict=True)
+    )
+    assert mean is not None  # one of the two is there
+    assert std is not None
+    return mean.expand(channels).contiguous(), std.expand(channels).contiguous()
+
+
+def _moments(train: Split, workers: int) -> tuple[Tensor, Tensor]:
     """Mean and deviation of each channel or feature of the training part; a constant one is left as it is."""
-    given = (options.mean, options.std)
-    if None not in given:
-        return torch.tensor(options.mean), torch.tensor(options.std)
     rows = torch.arange(len(train))
     rows = rows[:: max(1, len(rows) // MEASURED)]
-    plans = [Plan(part, 0, 0, len(part)) for part in rows.split(1000)]
+    plans = [Plan(part, 0, 0, len(part)) for part in torch.split(rows, 1000)]
     sums = None
-    for _, raw in train.read(plans, None, torch.device("cpu"), options.workers):
+    for _, raw in train.read(plans, None, torch.device("cpu"), workers):
         values = raw.reshape(-1, raw.shape[-1]).double() / (255.0 if raw.dtype == torch.uint8 else 1.0)
         found = torch.stack((torch.full_like(values[0], len(values)), values.sum(0), values.square().sum(0)))
         sums = found if sums is None else sums + found
@@ -117,19 +158,14 @@ def _moments(train: Split, options: DataOptions) -> tuple[Tensor, Tensor]:
     mean = sums[1] / sums[0]
     std = (sums[2] / sums[0] - mean.square()).clamp_min(0.0).sqrt()
     std = torch.where(std > 1e-6, std, 1.0)
-    own = (mean.float(), std.float())
-    return tuple(a if b is None else torch.tensor(b) for a, b in zip(own, given, strict=True))  # type: ignore[return-value]
+    return mean.float(), std.float()
 
 
 def _fingerprint(parts: Mapping[str, Split], class_names: tuple[str, ...]) -> str:
-    """Hash what is trained and judged on: the bytes of what is in memory, else the names and sizes of the files."""
+    """Hash what is trained and judged on."""
     digest = hashlib.sha256("\0".join(class_names).encode())
     for name in sorted(parts):
-        split = parts[name]
         digest.update(name.encode())
-        digest.update(split.labels.numpy().tobytes())
-        if isinstance(split, MemorySplit):
-            digest.update(memoryview(split.inputs.contiguous().numpy()).cast("B"))
-        else:
-            digest.update(split.ids.numpy().tobytes())
+        for piece in parts[name].describe():
+            digest.update(piece)
     return digest.hexdigest()[:32]

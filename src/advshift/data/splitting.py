@@ -95,4 +95,10 @@ def counts_for_prior(prior: Sequence[float], available: Sequence[int]) -> list[i
         raise InputError("the wanted mix must hold shares from 0 up that are not all 0")
     shares = shares / shares.sum()
     total = np.min(have[shares > 0] / shares[shares > 0])
-    return [int(count) for count in np.floor(total * shares + 1e-9)]
+    counts = [int(count) for count in np.floor(total * shares + 1e-9)]
+    lost = [index for index, count in enumerate(counts) if count == 0 and shares[index] > 0]
+    if lost:
+        raise InputError(
+            f"the wanted mix leaves class {lost[0]} less than one of its {available[lost[0]]} examples; raise its share"
+        )
+    return counts

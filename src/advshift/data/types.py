@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -56,6 +56,9 @@ class Split(Protocol):
     def to(self, device: torch.device) -> Split:
         """Bring it to a device, if it is of the kind that is kept there."""
 
+    def describe(self) -> Iterator[bytes]:
+        """What a fingerprint is made of: the bytes of what is in memory, else what the files are called and measure."""
+
     def read(
         self, plans: Iterable[Plan], augment: Augmentation | None, device: torch.device, workers: int
     ) -> Iterator[tuple[Plan, Shaped[Tensor, "batch *shape"]]]:
@@ -80,6 +83,12 @@ class MemorySplit:
     def to(self, device: torch.device) -> MemorySplit:
         """See `Split`; labels and ids stay where they are."""
         return MemorySplit(self.inputs.to(device), self.labels, self.ids)
+
+    def describe(self) -> Iterator[bytes]:
+        """See `Split`."""
+        yield self.labels.numpy().tobytes()
+        for some in torch.split(self.inputs.cpu(), 10_000):
+            yield some.contiguous().numpy().tobytes()
 
     def read(
         self, plans: Iterable[Plan], augment: Augmentation | None, device: torch.device, workers: int
@@ -106,13 +115,19 @@ class Source:
         By class index.
     notices
         Sentences that a person should read, such as which images were left out.
+    finish
+        Called with the parts once they are cut: what must be learned from the training part alone, such as the words
+        of a text, is learned there.
     mean, std
-        Those of the source, where it knows them better than its training part tells.
+        What the source wants to be normalised with, if not with its training part's.
     """
 
     parts: dict[str, Split]
     class_names: tuple[str, ...]
     notices: tuple[str, ...] = ()
+    finish: Callable[[dict[str, Split]], dict[str, Split]] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

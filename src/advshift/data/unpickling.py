@@ -1,4 +1,8 @@
-"""A reader of pickles that can build arrays, byte strings, text, numbers, lists and dicts, and nothing else."""
+"""A reader of pickles that can build arrays, byte strings, text, numbers, lists and dicts, and nothing else.
+
+What a pickle names is never looked up: the names choose among builders of ours, which can neither be changed by the
+pickle nor hand anything out but plain arrays.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,54 @@ def load_plain(data: bytes, name: str) -> Any:
         ) from None
 
 
+class _Builder:
+    """A function that a pickle may call, and cannot change: without slots, `BUILD` could set its attributes."""
+
+    __slots__ = ("_build",)
+    _build: Callable[..., Any]
+
+    def __init__(self, build: Callable[..., Any]) -> None:
+        object.__setattr__(self, "_build", build)
+
+    def __call__(self, *values: Any) -> Any:
+        return self._build(*values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise InputError("it tries to change a function")
+
+    def __setstate__(self, state: Any) -> None:
+        raise InputError("it tries to change a function")
+
+
+class _Dtype:
+    """The description of a number or fixed text; its state may set the order of the bytes and nothing else."""
+
+    __slots__ = ("found",)
+
+    def __init__(self, code: Any) -> None:
+        found = np.dtype(code.decode("ascii") if isinstance(code, bytes) else str(code))
+        if found.kind not in "biufcSU" or found.subdtype is not None:
+            raise InputError(f"it holds an array of {found}, which is not read")
+        self.found = found
+
+    def __setstate__(self, state: Any) -> None:
+        order = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
+        if any(part is not None for part in state[2:5]) or order not in ("<", ">", "|", "="):
+            raise InputError("it holds an array of records, which is not read")
+        if order != "|":
+            self.found = np.dtype(f"{order}{self.found.str[1:]}")
+
+
+class _Array(np.ndarray):
+    """An array that takes its content from a state whose type of numbers has been checked."""
+
+    def __setstate__(self, state: Any) -> None:
+        version, shape, dtype, is_fortran, raw = state
+        if not isinstance(dtype, _Dtype) or not isinstance(raw, bytes):
+            raise InputError("it holds an array whose content is no bytes")
+        super().__setstate__((version, shape, dtype.found, is_fortran, raw))
+
+
 def _encode(text: str, encoding: str = "latin1") -> bytes:
     """What protocol 2 of Python 3 asks for to build byte strings."""
     if encoding not in ("latin1", "latin-1"):
@@ -42,45 +94,41 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
     return text.encode("latin1")
 
 
-def _reconstruct(kind: type, shape: tuple[int, ...], code: bytes) -> np.ndarray:
+def _reconstruct(kind: Any, shape: Any, code: Any) -> _Array:
     """An empty array, to be filled by its state."""
-    return np.ndarray.__new__(np.ndarray, (0,), np.int8)
+    return np.zeros(0, np.int8).view(_Array)
 
 
-def _from_buffer(buffer: Any, dtype: np.dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
+def _from_buffer(buffer: Any, dtype: _Dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
     """What protocol 5 asks for."""
-    return np.frombuffer(buffer, _plain_dtype(dtype)).reshape(shape, order=order if order in ("C", "F") else "C")
+    return np.frombuffer(buffer, dtype.found).reshape(shape, order="F" if order == "F" else "C")
 
 
-def _scalar(dtype: np.dtype, value: bytes) -> Any:
-    return np.frombuffer(value, _plain_dtype(dtype))[0]
+def _scalar(dtype: _Dtype, value: bytes) -> Any:
+    return np.frombuffer(value, dtype.found)[0]
 
 
-def _plain_dtype(dtype: Any, *_: Any) -> np.dtype:
-    """A type of numbers or fixed text; one of objects could hold anything."""
-    found = np.dtype(dtype.decode("ascii") if isinstance(dtype, bytes) else dtype)
-    if found.hasobject:
-        raise InputError("it holds an array of objects, which is not read")
-    return found
+def _refuse(*_: Any) -> Any:
+    raise InputError("it calls for an array that it does not describe")
 
 
 _MODULES = ("numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
-_BUILDERS: dict[str, Callable[..., Any]] = {
-    "_reconstruct": _reconstruct,
-    "_frombuffer": _from_buffer,
-    "scalar": _scalar,
+_BUILDERS = {
+    **{(module, "_reconstruct"): _Builder(_reconstruct) for module in _MODULES},
+    **{(module, "_frombuffer"): _Builder(_from_buffer) for module in _MODULES},
+    **{(module, "scalar"): _Builder(_scalar) for module in _MODULES},
+    ("numpy", "ndarray"): _Builder(_refuse),  # only ever handed to `_reconstruct`
+    ("numpy", "dtype"): _Builder(lambda code, *_: _Dtype(code)),
+    ("_codecs", "encode"): _Builder(_encode),
 }
 
 
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Answer with our own builders; the names in the file choose among them, and reach nothing else."""
-        if module in _MODULES and name in _BUILDERS:
-            return _BUILDERS[name]
-        if (module, name) == ("numpy", "ndarray"):
-            return np.ndarray
-        if (module, name) == ("numpy", "dtype"):
-            return _plain_dtype
-        if (module, name) == ("_codecs", "encode"):
-            return _encode
-        raise InputError(f"it asks for {module}.{name}; only arrays, byte strings, lists and dicts are read")
+        try:
+            return _BUILDERS[module, name]
+        except KeyError:
+            raise InputError(
+                f"it asks for {module}.{name}; only arrays, byte strings, lists and dicts are read"
+            ) from None
