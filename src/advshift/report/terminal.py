@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -20,7 +20,8 @@ from advshift.report.selection import (
     titles,
     worst_classes,
 )
-from advshift.report.words import Words, brief, ratio_number
+from advshift.report.sheet import Sheet
+from advshift.report.words import Words, ratio_number
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -30,9 +31,6 @@ __all__ = ["render"]
 COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 MOST_RADII = 8
 MOST_CLASSES = 5
-NARROW = 72  # columns below which a table keeps only what is needed to read it
-TINY = 46  # columns below which it keeps even less
-PLAIN = str.maketrans({"–": "-", "−": "-", "→": "->", "×": "x", "“": '"', "”": '"', "…": "...", "∞": "inf"})
 
 
 def render(record: AuditRecord) -> RenderableType:
@@ -54,38 +52,26 @@ class _Report:
         yield from _Page(self.record, options.max_width, ascii_only=options.ascii_only).parts()
 
 
-class _Page:
+class _Page(Sheet):
     """The parts of a report for one width and one kind of letters."""
 
     def __init__(self, record: AuditRecord, width: int, *, ascii_only: bool) -> None:
+        super().__init__(width, ascii_only=ascii_only)
         self.record = record
-        self.width = width
-        self.level = 2 if width >= NARROW else 1 if width >= TINY else 0
-        self.ascii_only = ascii_only
         self.words = Words(record)
 
     def parts(self) -> Iterator[RenderableType]:
         names = titles(self.record)
         for number, (model, name) in enumerate(zip(self.record.models, names, strict=True)):
-            yield self._text(name, f"bold {COLOURS[number % len(COLOURS)]}")
-            yield from map(self._text, self._sentences(number, model))
+            yield self.text(name, f"bold {COLOURS[number % len(COLOURS)]}")
+            yield from map(self.text, self._sentences(number, model))
             for table in (self._curve(model), self._mix(model), self._fix(model), self._worst(model)):
                 if table.row_count:
                     yield Padding(table, (1, 0, 0, 0))
             yield Text()
-        yield from draw_curves(self.record, self.width, COLOURS, self._text, ascii_only=self.ascii_only)
+        yield from draw_curves(self.record, self.width, COLOURS, self.text, ascii_only=self.ascii_only)
         for warning in self.record.warnings:
-            yield Text.assemble(("! ", "bold yellow"), self._text(readable(warning.message)))
-
-    def _text(self, text: str, style: str = "") -> Text:
-        """Text in letters that the terminal has; a number and its unit are one word, for no line may end between."""
-        text = text.replace("\u00a0%", "%").replace("\u00a0", " ")
-        if self.ascii_only:
-            text = text.translate(PLAIN).encode("ascii", "backslashreplace").decode()
-        return Text(text, style)
-
-    def _label(self, label: object) -> str:
-        return brief(readable(label), max(12, self.width // 3))
+            yield Text.assemble(("! ", "bold yellow"), self.text(readable(warning.message)))
 
     def _sentences(self, number: int, model: ModelRecord) -> Iterator[str]:
         words = self.words
@@ -93,16 +79,6 @@ class _Page:
         found = [words.worst_class(model), *[words.breaking_point(model, broken) for broken in model.breaking_points]]
         found += [words.comparison(self.record.models[0], model)] if number else []
         yield from (sentence for sentence in found if sentence)
-
-    def _table(self, title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-        heading = self._text(title, "bold")
-        table = Table(title=heading, title_justify="left", caption_justify="left", box=None, pad_edge=False)
-        for header in headers:
-            side = "left" if header == "class" else "right"
-            table.add_column(self._text(header, "dim"), justify=side, overflow="fold")  # type: ignore[arg-type]
-        for row in rows:
-            table.add_row(*[self._text(cell) for cell in row[: len(headers)]])
-        return table
 
     def _curve(self, model: ModelRecord) -> Table:
         words = self.words
@@ -125,9 +101,9 @@ class _Page:
             )
             for point in _spread(model.curve)
         ]
-        table = self._table("Worst case by radius", headers, rows)
+        table = self.table("Worst case by radius", headers, rows)
         if self.level:
-            table.caption = self._text("times: how many times as frequent the most favoured class is", "dim")
+            table.caption = self.text("times: how many times as frequent the most favoured class is", "dim")
         return table
 
     def _mix(self, model: ModelRecord) -> Table:
@@ -136,7 +112,7 @@ class _Page:
         headers = ["class", "times", "share", words.metric, words.adds][: (2, 3, 5)[self.level]]
         rows = [
             (
-                self._label(gain.label),
+                self.label(gain.label),
                 "new" if gain.ratio is None else f"×{ratio_number(gain.ratio)}",
                 f"{words.share_of(gain.before)} → {words.share_of(gain.after)}",
                 words.value(gain.risk),
@@ -144,15 +120,15 @@ class _Page:
             )
             for gain in found
         ]
-        return self._table(f"Who gains where {'' if point is None else words.radius(point)}", headers, rows)
+        return self.table(f"Who gains where {'' if point is None else words.radius(point)}", headers, rows)
 
     def _fix(self, model: ModelRecord) -> Table:
         words = self.words
         rows = [
-            (self._label(entry.label), words.value(entry.risk), f"{entry.marginal:.3f}", words.bare(saves))
+            (self.label(entry.label), words.value(entry.risk), f"{entry.marginal:.3f}", words.bare(saves))
             for entry, saves in first_to_fix(self.record, model, MOST_CLASSES)
         ]
-        return self._table("Fix these first", ["class", words.metric, "effect", words.saves], rows)
+        return self.table("Fix these first", ["class", words.metric, "effect", words.saves], rows)
 
     def _worst(self, model: ModelRecord) -> Table:
         words = self.words
@@ -160,7 +136,7 @@ class _Page:
         has_intervals = any(entry.upper is not None for entry in model.classes)
         rows = [
             (
-                self._label(entry.label),
+                self.label(entry.label),
                 words.value(entry.risk),
                 words.share_of(entry.reference_share),
                 f"{entry.count:,}",
@@ -168,7 +144,7 @@ class _Page:
             )
             for entry in worst_classes(self.record, model, MOST_CLASSES)
         ]
-        return self._table("Worst classes", headers[: (2, 4, 5 if has_intervals else 4)[self.level]], rows)
+        return self.table("Worst classes", headers[: (2, 4, 5 if has_intervals else 4)[self.level]], rows)
 
 
 def _spread(curve: Sequence[CurvePoint]) -> list[CurvePoint]:
