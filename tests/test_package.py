@@ -32,6 +32,7 @@ LAYERS = {
     "samplers": 3,
     "objective": 4,
     "monitor": 4,
+    "estimation": 4,
     "data": 4,
     "models": 4,
     "report": 5,

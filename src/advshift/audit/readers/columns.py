@@ -81,18 +81,21 @@ def is_aggregated(names: Sequence[str]) -> bool:
     return bool(found["label"] and found["count"] and (found["errors"] or found["value_sum"]))
 
 
-def find_columns(types: Mapping[str, str], wanted: Wanted, file: str) -> Columns:
-    """Find the columns of a table of examples; `types` are DuckDB's names of the columns' types."""
+def find_columns(types: Mapping[str, str], wanted: Wanted, file: str, *, labelled: bool = True) -> Columns:
+    """Find the columns of a table of examples; `types` are DuckDB's names of the columns' types.
+
+    Without `labelled`, a table may lack labels: the column's name is then empty.
+    """
     names = list(types)
-    label = _named(wanted.label, names, file) or usual("label", names)
-    if label is None:
+    label = (_named(wanted.label, names, file) if labelled else wanted.label) or usual("label", names)
+    if label is None and labelled:
         raise InputError(
             f"{file} has no column of labels (looked for {', '.join(USUAL['label'])}); its columns are "
             f"{_list(names)}: name one with --label, and see that the file has a header"
         )
     probabilities, classes = _find_probabilities(types, wanted.probabilities, file)
     found = Columns(
-        label=label,
+        label=label if label in names else "",
         prediction=_named(wanted.prediction, names, file) or usual("prediction", names),
         probabilities=probabilities,
         classes=classes,
@@ -101,7 +104,8 @@ def find_columns(types: Mapping[str, str], wanted: Wanted, file: str) -> Columns
     )
     if not (found.prediction or found.probabilities or found.loss):
         raise InputError(
-            f"{file} has labels ({label}) but neither predictions, probabilities nor losses; its columns are "
+            f"{file} has {f'labels ({label}) but ' if label else ''}neither predictions, probabilities nor losses; its "
+            f"columns are "
             f"{_list(names)}: name one with --prediction, --probabilities or --loss"
         )
     return found

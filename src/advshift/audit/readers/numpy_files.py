@@ -14,8 +14,13 @@ from advshift.errors import InputError
 __all__ = ["load_arrays"]
 
 
-def load_arrays(path: Path, kind: str, name: str, model: str, wanted: Wanted) -> tuple[Examples, str]:
-    """Read a file's arrays by their names; also say what was found."""
+def load_arrays(
+    path: Path, kind: str, name: str, model: str, wanted: Wanted, *, labelled: bool = True
+) -> tuple[Examples, str]:
+    """Read a file's arrays by their names; also say what was found.
+
+    Without `labelled`, a file may lack labels: they are None, and an array without names holds probabilities alone.
+    """
     try:
         arrays = _load(path, kind)
     except Exception as error:
@@ -24,13 +29,15 @@ def load_arrays(path: Path, kind: str, name: str, model: str, wanted: Wanted) ->
             f"cannot read {name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         ) from None
     if kind == "npy":
-        arrays = _split(arrays["array"], name)
+        array = arrays["array"]
+        bare = not labelled and array.ndim == 2 and not array.dtype.names
+        arrays = {"probabilities": array} if bare else _split(array, name)
     types = {key: "DOUBLE[]" if array.ndim == 2 else "DOUBLE" for key, array in arrays.items()}
-    found = find_columns(types, wanted, name)
+    found = find_columns(types, wanted, name, labelled=labelled)
     classes = next((key for key in arrays if key.lower() in ("classes", "class_names")), None)
     examples = Examples(
         name=model,
-        labels=arrays[found.label],
+        labels=arrays[found.label] if found.label else None,
         predictions=None if found.prediction is None else arrays[found.prediction],
         probabilities=_probabilities(arrays, found.probabilities, name),
         losses=None if found.loss is None else arrays[found.loss],

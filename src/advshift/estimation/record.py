@@ -1,0 +1,270 @@
+"""The record of an estimate: everything that was found of a target's label distribution, as JSON with a schema.
+
+The rules are those of the audit's record: strict JSON, `"inf"` for infinity, `null` for what is unknown, every digit;
+keys may be added within a major version, so a reader skips those that it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
+
+from advshift.audit.fields import Count, Fraction, Label, Number, Part, Text, Unknown
+from advshift.audit.record import Notice
+from advshift.errors import InputError
+from advshift.files import write_atomically
+from advshift.posthoc import ConfidenceBall
+from advshift.posthoc.ball import ball_of
+from advshift.types import PriorEstimate
+
+__all__ = ["SCHEMA", "EstimateRecord"]
+
+SCHEMA = "advshift.estimate/1"
+MAJOR = 1
+LARGEST_SAVED = 300  # classes up to which the covariance is saved without being asked for
+
+Shares = list[Fraction]
+
+
+class FileRecord(Part):
+    """A file that was read."""
+
+    path: Text
+    rows: Count
+    sha256: str | None = None
+
+
+class CalibrationRecord(Part):
+    """`softmax(scale ∘ log f + bias)`: what the probabilities went through before the estimate."""
+
+    name: Text
+    scale: list[float]
+    bias: list[float]
+
+
+class MethodRecord(Part):
+    """How the estimate was made. `outputs`: whether the files hold probabilities or predicted classes alone."""
+
+    name: Text
+    calibration: CalibrationRecord | None = None
+    covariance: Literal["asymptotic", "bootstrap"]
+    outputs: Literal["probabilities", "predictions"]
+
+
+class EstimatedClass(Part):
+    """One class: its share of both sides, and what the model does with it on the source.
+
+    `model_share` is the source's share as the estimator sees it, by which a correction divides. `predicted` is the
+    share of the target that the model predicts as this class, `expected` what the nearest label shift would make it,
+    `p_value` that of their difference, adjusted for testing all classes.
+    """
+
+    label: Label = Field(alias="class")
+    examples: Count
+    source: Fraction
+    model_share: Fraction
+    estimate: Fraction
+    lower: Fraction
+    upper: Fraction
+    standard_error: float
+    predicted: Fraction
+    expected: Unknown = None
+    p_value: Unknown = None
+    accuracy: Fraction
+
+    @property
+    def ratio(self) -> float:
+        """How many times as frequent the class is estimated to have become."""
+        return self.estimate / self.source
+
+
+class DivergenceRecord(Part):
+    """How far the estimate is from the source's own mix. `chance`: whether the confidence ball holds that mix."""
+
+    kl: Number
+    tv: Number
+    max_ratio: Number
+    favoured: Label
+    chance: bool
+
+
+class DiagnosticsRecord(Part):
+    """Whether the estimate can be trusted: the confusion matrix's condition, and what re-weighting leaves."""
+
+    condition: Unknown
+    rank: Count
+    never_predicted: list[Label]
+    effective_sample_size: Number
+    largest_weight: Number
+    converged: bool
+    iterations: Count
+
+
+class ShiftTestRecord(Part):
+    """The test of label shift itself; `deviating` are the predicted classes that do not fit at `level`."""
+
+    statistic: Number
+    degrees: Count
+    p_value: Fraction
+    level: Fraction
+    deviating: list[Label]
+
+
+class ExpectedRecord(Part):
+    """An accuracy to expect on the target, with its interval."""
+
+    value: Fraction
+    lower: Fraction
+    upper: Fraction
+
+
+class PerformanceRecord(Part):
+    """Accuracies: on the source's labels, and expected on the target, as it is and with corrected predictions.
+
+    `confidence` is the mean of the largest probability on the target, which promises the accuracy only of a calibrated
+    model.
+    """
+
+    source: Fraction
+    target: ExpectedRecord
+    corrected: ExpectedRecord | None = None
+    confidence: Unknown = None
+
+
+class BallRecord(Part):
+    """A ball that holds the true label distribution with the record's confidence: its centre, and a radius per set."""
+
+    centre: Shares
+    radii: dict[str, Number]
+
+
+class EstimateRecord(Part):
+    """Everything that is known of a target's label distribution."""
+
+    schema_name: str = Field(default=SCHEMA, alias="schema")
+    version: str
+    created: AwareDatetime
+    command: Text | None = None
+    seed: int | None = None
+    confidence: Fraction
+    source: FileRecord
+    target: FileRecord
+    method: MethodRecord
+    classes: list[EstimatedClass] = Field(min_length=2)
+    covariance: list[list[float]] | None = None
+    divergence: DivergenceRecord
+    diagnostics: DiagnosticsRecord
+    shift_test: ShiftTestRecord | None = None
+    performance: PerformanceRecord
+    ball: BallRecord
+    warnings: list[Notice] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_share_a_class(self) -> EstimateRecord:
+        if len(self.ball.centre) != len(self.classes):
+            raise ValueError(f"{len(self.classes)} classes but a ball with {len(self.ball.centre)}")
+        if not abs(sum(entry.estimate for entry in self.classes) - 1.0) < 1e-6:
+            raise ValueError("the estimated shares do not sum to one")
+        return self
+
+    @property
+    def labels(self) -> tuple[int | str, ...]:
+        """The classes in the order of the probabilities' columns."""
+        return tuple(entry.label for entry in self.classes)
+
+    @property
+    def prior(self) -> Any:
+        """The estimated label distribution."""
+        return np.array([entry.estimate for entry in self.classes])
+
+    @property
+    def model_prior(self) -> Any:
+        """The source's label distribution, as the estimator sees it."""
+        return np.array([entry.model_share for entry in self.classes])
+
+    @property
+    def estimate(self) -> PriorEstimate:
+        """The estimate, for `expected_performance`, `correct_probabilities` and `confidence_ball`."""
+        return PriorEstimate(
+            prior=self.prior,
+            source=self.model_prior,
+            covariance=None if self.covariance is None else np.array(self.covariance),
+            replicates=None,
+            converged=self.diagnostics.converged,
+            iterations=self.diagnostics.iterations,
+            source_size=self.source.rows,
+            target_size=self.target.rows,
+            method=self.method.name,
+        )
+
+    def confidence_ball(self, set: str = "kl") -> ConfidenceBall:  # noqa: A002 - the command's word
+        """The ball around the estimate that holds the true label distribution with the record's confidence."""
+        return ball_of(np.array(self.ball.centre), self.ball.radii, set, self.confidence)
+
+    def to_json(self, *, full: bool = False) -> str:
+        """Write strict JSON on one line; the covariance of many classes is left out unless `full`."""
+        tree = self.model_dump(mode="json")
+        if len(self.classes) > LARGEST_SAVED and not full:
+            tree["covariance"] = None
+        return json.dumps(tree, allow_nan=False, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, source: str = "the record") -> EstimateRecord:
+        """Read what `to_json` wrote; `source` names the file in error messages."""
+        tree = _parse(text, source)
+        _check_schema(tree, source)
+        try:
+            return cls.model_validate(tree)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(str(step) for step in fault["loc"])
+            said = f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+            raise InputError(f"{source} is not a whole estimate: {said}; save it again with --json") from None
+
+    def write(self, path: str | os.PathLike[str], *, full: bool = False) -> None:
+        """Save the record as JSON, whole or not at all."""
+        write_atomically(path, self.to_json(full=full))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> EstimateRecord:
+        """Read a record that `write` saved."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"cannot read {str(path)!r}: {error.strerror}; give a file that advshift estimate --json saved"
+            ) from None
+        return cls.from_json(data, source=repr(str(path)))
+
+
+def _parse(text: str | bytes, source: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{source} is not an estimate in strict JSON ({error}); give a file that advshift estimate --json saved"
+        ) from None
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_schema(tree: Any, source: str) -> None:
+    found = tree.get("schema") if isinstance(tree, dict) else None
+    match = re.fullmatch(r"advshift\.estimate/(\d+)(\.\d+)*", found) if isinstance(found, str) else None
+    if match is None:
+        raise InputError(
+            f"{source} is not an estimate: expected the schema {SCHEMA!r}, got {found!r}; give a file that "
+            "advshift estimate --json saved"
+        )
+    if int(match[1]) != MAJOR:
+        raise InputError(
+            f"{source} has the schema {found!r}, but this version of advshift reads {SCHEMA!r}; estimate again"
+        )
