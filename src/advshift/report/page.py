@@ -25,10 +25,11 @@ from advshift.report.style import THEMES, Theme, css_variables, figure, series, 
 from advshift.report.words import Words, ratio_number
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["html", "write_html"]
+__all__ = ["environment", "html", "write_html"]
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_GAINS = 10
@@ -50,33 +51,42 @@ def html(record: AuditRecord) -> str:
     record
         What the audit found; the page shows it and computes nothing.
     """
+    words = Words(record)
+    return (
+        environment()
+        .get_template("audit.html.j2")
+        .render(
+            record=record,
+            words=words,
+            models=[_model(record, words, number) for number in range(len(record.models))],
+            detailed=MOST_DETAILED,
+            pictures=_pictures(record, words),
+            themes={name: css_variables(theme) for name, theme in THEMES.items()},
+            style=(TEMPLATES / "style.css").read_text(),
+            script=(TEMPLATES / "slider.js").read_text(),
+            slider=_slider(record, words),
+            provenance=_provenance(record, words),
+            ratio_number=ratio_number,
+            estimate=estimate,
+            has_common=_has_common(record),
+            intervals={point.interval for model in record.models for point in model.curve},
+        )
+    )
+
+
+def environment() -> Environment:
+    """What renders the templates: everything is escaped, and an unknown name is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(
+    made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters["readable"] = readable
-    words = Words(record)
-    return environment.get_template("audit.html.j2").render(
-        record=record,
-        words=words,
-        models=[_model(record, words, number) for number in range(len(record.models))],
-        detailed=MOST_DETAILED,
-        pictures=_pictures(record, words),
-        themes={name: css_variables(theme) for name, theme in THEMES.items()},
-        style=(TEMPLATES / "style.css").read_text(),
-        script=(TEMPLATES / "slider.js").read_text(),
-        slider=_slider(record, words),
-        provenance=_provenance(record, words),
-        ratio_number=ratio_number,
-        estimate=estimate,
-        has_common=_has_common(record),
-        intervals={point.interval for model in record.models for point in model.curve},
-    )
+    made.filters["readable"] = readable
+    return made
 
 
 def _model(record: AuditRecord, words: Words, number: int) -> dict[str, Any]:
