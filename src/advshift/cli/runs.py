@@ -41,8 +41,7 @@ def runs(
     for run in found:
         if run.status == "crashed":
             console.print(
-                f"{run.path}: its process is gone; advshift train {run.path / 'recipe.toml'} "
-                f"--output {run.path} --resume goes on",
+                f"{run.path}: its process is gone; go on with  advshift train --output {run.path} --resume",
                 style="red",
                 highlight=False,
                 soft_wrap=True,
@@ -58,8 +57,8 @@ def _table(found: list[RunInfo]) -> Table:
     for heading in ("run", "status", "epoch", "split", "error", "worst class", "worst case at 1", "time"):
         table.add_column(heading, justify="left" if heading in ("run", "status", "split") else "right")
     for run in found:
-        split = next((name for name in ("test", "validation") if run.last and name in run.last), None)
-        measured = run.last[split] if run.last and split else {}
+        split = next((name for name in ("test", "validation") if run.measured and name in run.measured), None)
+        measured = run.measured[split] if run.measured and split else {}
         worst = measured.get("worst_case", {}).get("1")
         table.add_row(
             str(run.path),

@@ -32,7 +32,7 @@ def train(
         int | None, typer.Option(min=1, help="Stop after so many optimiser steps; for a try-out.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the unfinished run in the folder from its last checkpoint.")
+        bool, typer.Option("--resume", help="Go on with the unfinished run in --output; its own recipe is the default.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the resolved recipe and stop.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the recipes that come with advshift and stop.")] = False,
@@ -47,9 +47,12 @@ def train(
     if list_:
         typer.echo("\n".join(training.recipe_names()))
         return
+    words = list(overrides or [])
+    if resume and output is not None and (recipe is None or "=" in recipe):
+        words = [recipe, *words] if recipe else words
+        recipe = str(output / "recipe.toml")  # the run's own
     if recipe is None:
         raise InputError("name a recipe: a TOML file, or one of " + ", ".join(training.recipe_names()))
-    words = list(overrides or [])
     words += [f"data.path={data}"] if data is not None else []
     words += [f"training.max_steps={max_steps}"] if max_steps is not None else []
     wanted = training.load_recipe(recipe, words)

@@ -13,7 +13,7 @@ require("torch", "advshift.training", "torch")
 
 from advshift.training.engine import train  # noqa: E402
 from advshift.training.progress import Reporter, reporter_for  # noqa: E402
-from advshift.training.recipe import Recipe, load_recipe, make_recipe, recipe_names  # noqa: E402
+from advshift.training.recipe import Recipe, find_recipe, load_recipe, make_recipe, recipe_names  # noqa: E402
 from advshift.training.runs import RunInfo, list_runs  # noqa: E402
 from advshift.training.tensorboard import with_tensorboard  # noqa: E402
 
@@ -21,6 +21,7 @@ __all__ = [
     "Recipe",
     "Reporter",
     "RunInfo",
+    "find_recipe",
     "list_runs",
     "load_recipe",
     "make_recipe",

@@ -210,7 +210,7 @@ class _Run:
 
     @property
     def _how_to_resume(self) -> str:
-        return f"go on with  advshift train {self.folder.recipe} --output {self.folder.path} --resume"
+        return f"go on with  advshift train --output {self.folder.path} --resume"
 
     def _end_epoch(self, epoch: int, speed: float) -> None:
         """Measure, record, save."""

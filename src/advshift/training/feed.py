@@ -44,6 +44,7 @@ class Feed:
         self.batch_size = recipe.training.batch_size
         self.size = len(labels)
         self.steps_per_epoch = steps_per_epoch(splits["train"], self.batch_size)
+        self._check_smallest()
         self._common: dict[str, Any] = {
             "rank": workers.rank,
             "world": workers.world,
@@ -57,6 +58,15 @@ class Feed:
         self._held_out: tuple[int, Iterator[Batch]] = (-1, iter(()))
         if recipe.objective.adversary_data == "held-out" and "held_out" not in self.splits:
             raise InputError("objective.adversary_data = 'held-out' needs a part that is held out: set data.held_out")
+
+    def _check_smallest(self) -> None:
+        """Every process needs an example of every batch; say so before training, not at the end of the first epoch."""
+        smallest, world = self.size - (self.steps_per_epoch - 1) * self.batch_size, self.workers.world
+        if smallest < world:
+            raise InputError(
+                f"the last batch of an epoch has {smallest} of the {self.size:,} training examples, fewer than the "
+                f"{world} processes; choose another training.batch_size, or fewer processes"
+            )
 
     def has(self, split: str) -> bool:
         """Whether the data have such a split."""

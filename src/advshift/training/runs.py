@@ -12,7 +12,10 @@ __all__ = ["RunInfo", "list_runs"]
 
 
 class RunInfo(NamedTuple):
-    """One run. `status` is finished, running, interrupted, failed, or crashed: a run whose process is gone."""
+    """One run. `status` is finished, running, interrupted, failed, or crashed: a run whose process is gone.
+
+    `last` is the row of the last epoch, `measured` that of the last epoch in which a split was measured.
+    """
 
     path: Path
     name: str
@@ -21,6 +24,7 @@ class RunInfo(NamedTuple):
     epochs: int
     last: dict[str, Any] | None
     record: dict[str, Any]
+    measured: dict[str, Any] | None = None
 
 
 def list_runs(root: str | Path) -> list[RunInfo]:
@@ -41,4 +45,5 @@ def _look(folder: RunFolder) -> RunInfo:
         status = "crashed"
     last = rows[-1] if rows else None
     epoch = int(last["epoch"]) if last else 0
-    return RunInfo(folder.path, str(record["name"]), status, epoch, int(record["epochs"]), last, record)
+    measured = next((row for row in reversed(rows) if "test" in row or "validation" in row), None)
+    return RunInfo(folder.path, str(record["name"]), status, epoch, int(record["epochs"]), last, record, measured)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from advshift.errors import InputError
 from advshift.registry import nearest
+from advshift.training.torch_schedules import TORCH_SCHEDULES, torch_schedule
 
 __all__ = ["SCHEDULES", "Factor", "build_schedule", "constant", "cosine", "linear", "one_cycle", "step_decay"]
 
@@ -158,28 +159,44 @@ SCHEDULES: dict[str, Callable[..., Factor]] = {
 }
 
 
-def build_schedule(name: str, total_steps: int, steps_per_epoch: int, **options: Any) -> Factor:
+def build_schedule(
+    name: str, total_steps: int, steps_per_epoch: int, *, lr: float = 1.0, warmup: float | None = None, **options: Any
+) -> Factor:
     """Make the function from a step to the factor on the learning rate.
 
     Parameters
     ----------
     name
-        `"constant"`, `"cosine"`, `"step"`, `"one-cycle"` or `"linear"`.
+        `"constant"`, `"cosine"`, `"step"`, `"one-cycle"` or `"linear"`, or a scheduler of torch such as `"StepLR"`.
     total_steps, steps_per_epoch
         The length of training, in optimiser steps.
+    lr
+        The optimiser's learning rate; schedulers of torch take some rates as they are.
+    warmup
+        A whole number of steps, or a fraction of training; a scheduler of torch begins after it.
     options
-        Those of the schedule; `warmup` is a whole number of steps, or a fraction of training.
+        Those of the schedule.
 
     >>> factor = build_schedule("cosine", total_steps=100, steps_per_epoch=10, warmup=4)
     >>> [round(factor(step), 2) for step in (0, 1, 4, 52, 100)]
     [0.2, 0.4, 1.0, 0.5, 0.0]
     """
-    if name not in SCHEDULES:
-        raise InputError(f"unknown schedule {name!r}{nearest(name, SCHEDULES)} (known: {', '.join(SCHEDULES)})")
+    if name not in SCHEDULES and name not in TORCH_SCHEDULES:
+        known = [*SCHEDULES, *TORCH_SCHEDULES]
+        raise InputError(f"unknown schedule {name!r}{nearest(name, known)} (known: {', '.join(known)})")
     for what, value in (("total_steps", total_steps), ("steps_per_epoch", steps_per_epoch)):
         if not _is_whole(value) or value < 1:
             raise InputError(f"{what} must be a whole number from 1 up; got {value!r}")
+    if name in TORCH_SCHEDULES:
+        rise = math.ceil(_warmup_steps(warmup or 0, total_steps))
+        return _after_warmup(rise, torch_schedule(name, total_steps - rise, steps_per_epoch, lr=lr, **options))
     kind = SCHEDULES[name]
+    options |= {} if warmup is None else {"warmup": warmup}
+    _check_options(name, kind, options)
+    return kind(total_steps, steps_per_epoch, **options)
+
+
+def _check_options(name: str, kind: Callable[..., Factor], options: Mapping[str, Any]) -> None:
     known = [
         option for option in inspect.signature(kind).parameters if option not in ("total_steps", "steps_per_epoch")
     ]
@@ -188,4 +205,3 @@ def build_schedule(name: str, total_steps: int, steps_per_epoch: int, **options:
             raise InputError(
                 f"schedule {name!r} has no option {option!r}{nearest(option, known)} (its options: {', '.join(known)})"
             )
-    return kind(total_steps, steps_per_epoch, **options)

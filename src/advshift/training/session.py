@@ -61,7 +61,11 @@ class Session:
             self.model, recipe.optimizer.name, lr=recipe.optimizer.lr, **recipe.optimizer.options
         )
         self.factor = build_schedule(
-            recipe.schedule.name, self.total_steps, self.steps_per_epoch, **recipe.schedule.options
+            recipe.schedule.name,
+            self.total_steps,
+            self.steps_per_epoch,
+            lr=recipe.optimizer.lr,
+            **recipe.schedule.options,
         )
         self.average = WeightAverage(self.model, options.average) if options.average else None
         self.network = workers.wrap(_compiled(self.model, options.compile))

@@ -35,7 +35,12 @@ def _table(tree: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
 
 def _key(key: str) -> str:
     bare = key.replace("-", "").replace("_", "")
-    return key if bare.isascii() and bare.isalnum() else json.dumps(key)
+    return key if bare.isascii() and bare.isalnum() else _text(key)
+
+
+def _text(text: str) -> str:
+    """Quote as JSON does, which is TOML but for the delete character and pairs of surrogates."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(value: Any) -> str:
@@ -45,4 +50,4 @@ def _value(value: Any) -> str:
         return repr(value)
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(str(value), ensure_ascii=False)
+    return _text(str(value))
