@@ -25,10 +25,10 @@ def crop_and_flip(
     images: UInt8[Tensor, "batch height width channels"], augment: Augmentation, plan: Plan
 ) -> UInt8[Tensor, "batch height width channels"]:
     """Cut a window out of each padded image and mirror some, in one gather."""
+    if not len(images) or not (augment.random_resized_crop or augment.crop or augment.flip):
+        return images
     if augment.random_resized_crop:
         return _resized_crop(images, augment, plan)
-    if not augment.crop and not augment.flip:
-        return images
     height, width = images.shape[1:3]
     draws = _draws(plan, "crop", 3)
     pad = augment.crop

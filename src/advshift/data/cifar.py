@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -77,6 +77,7 @@ def read_cifar100(options: DataOptions, folder: Path) -> Source:
     return _read(CIFAR100, options, folder)
 
 
+@runtime_checkable
 class _Files(Protocol):
     """The files of one version, wherever they lie."""
 
@@ -195,7 +196,8 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(path) as archive:
             yield archive
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise InputError(f"cannot read the archive {str(path)!r} ({error}); fetch it again") from None
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise InputError(f"cannot read the archive {str(path)!r} ({reason}); fetch it again") from None
 
 
 class _Folder:

@@ -40,7 +40,7 @@ def load_data(options: DataOptions) -> DataSet:
 
     >>> data = load_data(DataOptions(name="digits", test=0.5, validation=0.1))
     >>> len(data.train), len(data.validation), len(data.test), data.shape
-    (808, 90, 899, (1, 8, 8))
+    (809, 90, 898, (1, 8, 8))
     """
     if options.name not in SOURCES:
         known = ", ".join(SOURCES)
