@@ -10,7 +10,9 @@ import typer
 
 from advshift import __version__
 from advshift.cli.audit import audit
+from advshift.cli.correct import correct
 from advshift.cli.demo import demo
+from advshift.cli.estimate import estimate
 from advshift.cli.radius import radius
 from advshift.cli.runs import runs
 from advshift.cli.train import train
@@ -48,6 +50,8 @@ def options(
 
 app.command()(audit)
 app.command()(radius)
+app.command()(estimate)
+app.command()(correct)
 app.command()(demo)
 app.command()(train)
 app.command()(runs)
