@@ -91,7 +91,7 @@ def test_the_two_versions_have_one_fingerprint(
 
 
 def test_nothing_there_says_what_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no CIFAR-10 at .*data.download=true"):
+    with pytest.raises(InputError, match=r"there is no CIFAR-10 at .*data\.download=true"):
         _load("cifar10", tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -146,7 +147,5 @@ def test_noise_is_an_input_error() -> None:
         noise = bytearray(whole)
         for place in rng.integers(0, len(noise), 3):
             noise[place] = rng.integers(256)
-        try:
+        with contextlib.suppress(InputError):  # any other exception fails the test
             load_plain(bytes(noise), "batch")
-        except InputError as error:
-            assert "cannot read 'batch'" in str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -36,7 +36,6 @@ class Plan(NamedTuple):
     size: int
 
 
-@runtime_checkable
 @runtime_checkable
 class Split(Protocol):
     """One part of a data set."""
