@@ -7,16 +7,17 @@ True
 
 from __future__ import annotations
 
+from advshift.priors.auto import Auto
 from advshift.priors.base import PriorEstimator
 from advshift.priors.bbse import BBSE
 from advshift.priors.calibration import (
-    CALIBRATIONS,
     BiasCorrectedTemperature,
     Calibration,
     Temperature,
     VectorScaling,
     VectorScalingNoBias,
 )
+from advshift.priors.calibrations import CALIBRATIONS
 from advshift.priors.em import EM
 from advshift.priors.gls import GLSWeights
 from advshift.priors.kl_matching import KLMatching
@@ -24,6 +25,7 @@ from advshift.priors.kmm import KernelMeanMatching
 from advshift.priors.mapls import MAPLS
 from advshift.priors.rlls import RLLS
 from advshift.priors.shift_test import ShiftTest, shift_test
+from advshift.priors.shrunk_bias import ShrunkBias
 from advshift.registry import Registry
 from advshift.types import PriorEstimate
 
@@ -34,6 +36,7 @@ __all__ = [
     "ESTIMATORS",
     "MAPLS",
     "RLLS",
+    "Auto",
     "BiasCorrectedTemperature",
     "Calibration",
     "GLSWeights",
@@ -42,6 +45,7 @@ __all__ = [
     "PriorEstimate",
     "PriorEstimator",
     "ShiftTest",
+    "ShrunkBias",
     "Temperature",
     "VectorScaling",
     "VectorScalingNoBias",
@@ -50,5 +54,5 @@ __all__ = [
 
 ESTIMATORS: Registry[PriorEstimator] = Registry(
     "prior estimator",
-    {kind.name: kind for kind in (EM, BBSE, RLLS, MAPLS, KernelMeanMatching, KLMatching, GLSWeights)},
+    {kind.name: kind for kind in (Auto, EM, BBSE, RLLS, MAPLS, KernelMeanMatching, KLMatching, GLSWeights)},
 )

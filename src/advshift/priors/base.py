@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from advshift.errors import InputError
-from advshift.priors.calibration import Calibration, make_calibration
+from advshift.priors.calibration import Calibration
+from advshift.priors.calibrations import make_calibration
 from advshift.priors.checks import as_labels, as_probabilities, check_columns
 from advshift.types import Array, ArrayLike, PriorEstimate
 

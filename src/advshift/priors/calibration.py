@@ -8,17 +8,14 @@ scale instead of the temperature, the negative log-likelihood is convex.
 from __future__ import annotations
 
 from abc import ABC
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from advshift.errors import InputError
-from advshift.registry import Registry
 from advshift.types import Array
 
 __all__ = [
-    "CALIBRATIONS",
     "BiasCorrectedTemperature",
     "Calibration",
     "Temperature",
@@ -156,20 +153,3 @@ class VectorScalingNoBias(Calibration):
     name = "vector-no-bias"
     per_class = True
     biased = False
-
-
-CALIBRATIONS: Registry[Calibration] = Registry(
-    "calibration",
-    {form.name: form for form in (Temperature, BiasCorrectedTemperature, VectorScaling, VectorScalingNoBias)},
-)
-
-
-def make_calibration(calibration: Any) -> Calibration | None:
-    """A calibration by its name, or the given one."""
-    if calibration is None or isinstance(calibration, Calibration):
-        return calibration
-    if isinstance(calibration, str):
-        return CALIBRATIONS[calibration]()
-    raise InputError(
-        f"calibration must be None, a name ({', '.join(CALIBRATIONS)}) or a Calibration; got {calibration!r}"
-    )
