@@ -14,6 +14,7 @@ from advshift.cli.correct import correct
 from advshift.cli.demo import demo
 from advshift.cli.estimate import estimate
 from advshift.cli.radius import radius
+from advshift.cli.reproduce import reproduce
 from advshift.cli.runs import runs
 from advshift.cli.train import train
 from advshift.errors import AdvshiftError, Interrupted
@@ -55,6 +56,7 @@ app.command()(correct)
 app.command()(demo)
 app.command()(train)
 app.command()(runs)
+app.command()(reproduce)
 
 
 def main() -> None:

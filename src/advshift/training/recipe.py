@@ -80,6 +80,7 @@ class TrainingSection(Section):
     `batch_size` is the number of examples of one optimiser step, whatever the number of processes and of micro-batches
     (`accumulate`). `average` is the decay of an average of the weights, 0 for none. `checkpoint_every` keeps a
     checkpoint of every n-th epoch beside the last and the best; `checkpoint_seconds` saves within long epochs.
+    `cuda_graph` replays the network's passes on a CUDA device, in place of compiling it; elsewhere it changes nothing.
     `threads` are those of torch on the CPU; `"auto"` is one for models without convolutions, else what torch has.
     """
 
@@ -91,6 +92,7 @@ class TrainingSection(Section):
     precision: Literal["auto", "float32", "bf16"] = "auto"
     channels_last: bool | Literal["auto"] = "auto"
     compile: bool | Literal["reduce-overhead"] = False
+    cuda_graph: bool = False
     threads: Positive | Literal["auto"] = "auto"
     max_steps: Positive | None = None
     checkpoint_every: Count = 0

@@ -16,6 +16,7 @@ from advshift.training.averaging import WeightAverage
 from advshift.training.checkpoints import Checkpoints, read_checkpoint
 from advshift.training.devices import choose_formats, choose_threads
 from advshift.training.feed import Feed
+from advshift.training.graphs import Replayed
 from advshift.training.objective import build_objective, frozen_statistics
 from advshift.training.optimisers import build_optimizer
 from advshift.training.recipe import Recipe
@@ -68,9 +69,16 @@ class Session:
             **recipe.schedule.options,
         )
         self.average = WeightAverage(self.model, options.average) if options.average else None
-        self.network = workers.wrap(_compiled(self.model, options.compile))
+        self.network = workers.wrap(self._quickened())
         self._attach()
         self.step, self.tally = 0, Tally(self.classes, workers.device)
+
+    def _quickened(self) -> nn.Module:
+        """The network as training runs it: compiled, or replayed on a CUDA device, where the recipe asks for that."""
+        options, device = self.recipe.training, self.workers.device
+        if not options.cuda_graph or device.type != "cuda" or self.workers.world > 1:
+            return _compiled(self.model, options.compile)
+        return Replayed(self.model, (options.batch_size // options.accumulate, *self.data.shape), self.formats)
 
     def _attach(self) -> None:
         if self.recipe.objective.adversary_data == "batch":
@@ -165,7 +173,7 @@ class Session:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self.step = int(state["step"])
-        self.model.load_state_dict(state["model"])
+        self.model.load_state_dict(state["session"]["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.objective.load_state_dict(state["objective"])
         if self.average is not None:
@@ -194,7 +202,7 @@ def _load_weights(model: nn.Module, source: str) -> None:
     else:
         state = read_checkpoint(path)
     try:
-        model.load_state_dict(state["model"])
+        model.load_state_dict(state["session"]["model"])
     except RuntimeError as error:
         fault = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise InputError(f"training.initial_weights: {source!r} is of another model: {fault}") from None

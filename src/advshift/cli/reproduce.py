@@ -1,0 +1,108 @@
+"""`advshift reproduce`: the paper's protocol, run by run, and its figures from what was recorded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from advshift.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from advshift.experiments.queue import Standing, Store
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    store: Annotated[Path, typer.Option(help="The folder of runs and records.")] = Path("reproduction"),
+    records: Annotated[
+        Path | None, typer.Option(help="Where the records lie; else the folder 'records' in the store.")
+    ] = None,
+    run: Annotated[bool, typer.Option("--run", help="Take missing runs until none is left.")] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Say what is done, running and missing; the default.")
+    ] = False,
+    tiers: Annotated[str, typer.Option(help="Which tiers, with commas.")] = "tune,A,B,C,D",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that run side by side.")] = 1,
+    data: Annotated[str | None, typer.Option(help="Where the data lie; else $ADVSHIFT_DATA.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="Begin no run after so many minutes.")] = None,
+) -> None:
+    """Run the paper's protocol on CIFAR-100 as a queue that can be stopped at any time, and go on."""
+    from advshift.experiments.queue import Store
+
+    wanted = _tiers(tiers)
+    place = Store(store, records)
+    if not run:
+        _show(place, wanted)
+        return
+    if jobs > 1:
+        _fan_out(jobs)
+        return
+    _work(place, wanted, data, minutes)
+
+
+def _tiers(text: str) -> list[str]:
+    from advshift.experiments.protocol import TIERS
+
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    for word in found:
+        if word not in TIERS:
+            raise InputError(f"unknown tier {word!r} (known: {', '.join(TIERS)})")
+    return found or list(TIERS)
+
+
+def _work(store: Store, tiers: list[str], data: str | None, minutes: float | None) -> None:
+    from advshift.experiments.queue import work
+
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    done = work(store, tiers=tiers, data=data, until=until, tell=lambda line: typer.echo(line))
+    typer.echo(f"{done} runs done here")
+
+
+def _fan_out(jobs: int) -> None:
+    """Start this command again, as many times as asked, each for one run at a time."""
+    words = list(sys.argv[1:])
+    for place, word in enumerate(words):
+        if word == "--jobs":
+            words[place + 1] = "1"
+        elif word.startswith("--jobs="):
+            words[place] = "--jobs=1"
+    workers = [subprocess.Popen([sys.executable, "-m", "advshift", *words]) for _ in range(jobs)]
+    codes = [worker.wait() for worker in workers]
+    failed = [code for code in codes if code]
+    if failed:
+        raise InputError(f"{len(failed)} of {jobs} processes stopped early; what they recorded is kept: run it again")
+
+
+def _show(store: Store, tiers: list[str]) -> None:
+    from rich.console import Console
+
+    from advshift.experiments.queue import status
+
+    Console().print(_table(status(store, tiers)))
+
+
+def _table(standings: list[Standing]) -> Table:
+    from collections import Counter
+
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    states = ("done", "diverged", "running", "missing", "waiting")
+    for heading in ("tier", "group", "epochs", *states):
+        table.add_column(heading, justify="left" if heading in ("tier", "group") else "right")
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    epochs: Counter[tuple[str, str]] = Counter()
+    for run, state in standings:
+        groups.setdefault((run.tier, run.group), Counter())[state] += 1
+        epochs[run.tier, run.group] += run.epochs
+    for (tier, group), counts in groups.items():
+        table.add_row(tier, group, f"{epochs[tier, group]:,}", *(str(counts[state] or "") for state in states))
+    return table
