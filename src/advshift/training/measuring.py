@@ -46,7 +46,7 @@ def measure(session: Session, split: str) -> ClassResults:
 
 
 def outputs(session: Session, split: str) -> Outputs:
-    """Collect the logits of a split, in half precision, from all processes."""
+    """Collect the logits of a split from all processes; in full precision, so that no prediction changes."""
     found: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
     with session.ready_to_measure() as model:
         for batch in session.feed.split(split):
@@ -57,4 +57,4 @@ def outputs(session: Session, split: str) -> Outputs:
     shards = [shard for shard in session.workers.gather(own) if shard is not None]
     ids, labels, logits = (np.concatenate(parts) for parts in zip(*shards, strict=True))
     order = np.argsort(ids, kind="stable")
-    return Outputs(ids[order], labels[order], logits[order].astype(np.float16))
+    return Outputs(ids[order], labels[order], logits[order])

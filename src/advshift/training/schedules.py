@@ -16,18 +16,18 @@ __all__ = ["SCHEDULES", "Factor", "build_schedule", "constant", "cosine", "linea
 Factor: TypeAlias = Callable[[int], float]
 
 
-def _after_warmup(warmup: float, decay: Factor) -> Factor:
+def _after_warmup(warmup: int | float, decay: Factor) -> Factor:
     """Rise in equal steps to 1 at step `warmup`, then `decay` of the steps since then."""
     whole = math.ceil(warmup)
     return lambda step: (step + 1) / (whole + 1) if step < whole else decay(step - whole)
 
 
-def constant(total_steps: int, steps_per_epoch: int, *, warmup: float = 0) -> Factor:
+def constant(total_steps: int, steps_per_epoch: int, *, warmup: int | float = 0) -> Factor:
     """1 at every step."""
     return _after_warmup(_warmup_steps(warmup, total_steps), lambda step: 1.0)
 
 
-def cosine(total_steps: int, steps_per_epoch: int, *, warmup: float = 0, final: float = 0.0) -> Factor:
+def cosine(total_steps: int, steps_per_epoch: int, *, warmup: int | float = 0, final: int | float = 0.0) -> Factor:
     """`final + (1 - final)·(1 + cos(π·t))/2`, with `t` the share of the steps after the warm-up that is done.
 
     >>> factor = cosine(100, 10)
@@ -43,7 +43,7 @@ def cosine(total_steps: int, steps_per_epoch: int, *, warmup: float = 0, final: 
     return _after_warmup(rise, decay)
 
 
-def linear(total_steps: int, steps_per_epoch: int, *, warmup: float = 0, final: float = 0.0) -> Factor:
+def linear(total_steps: int, steps_per_epoch: int, *, warmup: int | float = 0, final: int | float = 0.0) -> Factor:
     """From 1 to `final` in equal steps."""
     rise = _warmup_steps(warmup, total_steps)
     length = total_steps - rise
@@ -54,10 +54,10 @@ def step_decay(
     total_steps: int,
     steps_per_epoch: int,
     *,
-    warmup: float = 0,
-    milestones: Sequence[float] | None = None,
+    warmup: int | float = 0,
+    milestones: Sequence[int | float] | None = None,
     every: int | None = None,
-    gamma: float = 0.1,
+    gamma: int | float = 0.1,
 ) -> Factor:
     """Multiply by `gamma` at each milestone.
 
@@ -94,9 +94,9 @@ def one_cycle(
     total_steps: int,
     steps_per_epoch: int,
     *,
-    warmup: float = 0.3,
-    divide: float = 25.0,
-    final_divide: float = 1e4,
+    warmup: int | float = 0.3,
+    divide: int | float = 25.0,
+    final_divide: int | float = 1e4,
 ) -> Factor:
     """Half a cosine up from `1/divide` to 1, and one down to `1/(divide·final_divide)` at the last step.
 
@@ -117,7 +117,7 @@ def one_cycle(
     return factor
 
 
-def _half_cosine(start: float, end: float, share: float) -> float:
+def _half_cosine(start: int | float, end: int | float, share: int | float) -> float:
     return end + (start - end) / 2.0 * (1.0 + math.cos(math.pi * share))
 
 
@@ -125,7 +125,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _mark(value: float, total_steps: int, steps_per_epoch: int) -> int:
+def _mark(value: int | float, total_steps: int, steps_per_epoch: int) -> int:
     """Find the step of a milestone."""
     if _is_whole(value) and value >= 0:
         return int(value) * steps_per_epoch
@@ -134,7 +134,7 @@ def _mark(value: float, total_steps: int, steps_per_epoch: int) -> int:
     raise InputError(f"a milestone is a whole number of epochs, or a fraction of training below 1; got {value!r}")
 
 
-def _warmup_share(warmup: float, total_steps: int) -> float:
+def _warmup_share(warmup: int | float, total_steps: int) -> float:
     """Return the steps of the warm-up, which need not be whole."""
     if _is_whole(warmup) and 0 <= warmup < max(total_steps, 1):
         return float(warmup)
@@ -146,7 +146,7 @@ def _warmup_share(warmup: float, total_steps: int) -> float:
     )
 
 
-def _warmup_steps(warmup: float, total_steps: int) -> int:
+def _warmup_steps(warmup: int | float, total_steps: int) -> int:
     return min(round(_warmup_share(warmup, total_steps)), total_steps - 1)
 
 
@@ -160,7 +160,13 @@ SCHEDULES: dict[str, Callable[..., Factor]] = {
 
 
 def build_schedule(
-    name: str, total_steps: int, steps_per_epoch: int, *, lr: float = 1.0, warmup: float | None = None, **options: Any
+    name: str,
+    total_steps: int,
+    steps_per_epoch: int,
+    *,
+    lr: int | float = 1.0,
+    warmup: int | float | None = None,
+    **options: Any,
 ) -> Factor:
     """Make the function from a step to the factor on the learning rate.
 

@@ -29,7 +29,7 @@ PER_STEP = ("CyclicLR", "OneCycleLR")  # which torch's documentation steps after
 class _Replay:
     """The learning rates of a scheduler, worked out as far as they are asked for."""
 
-    def __init__(self, name: str, lr: float, options: dict[str, Any]) -> None:
+    def __init__(self, name: str, lr: int | float, options: dict[str, Any]) -> None:
         import torch
 
         kind = getattr(torch.optim.lr_scheduler, name)
@@ -68,7 +68,7 @@ def torch_schedule(
     total_steps: int,
     steps_per_epoch: int,
     *,
-    lr: float,
+    lr: int | float,
     interval: Literal["step", "epoch"] | None = None,
     **options: Any,
 ) -> Any:
