@@ -22,6 +22,7 @@ from advshift.files import write_atomically
 
 __all__ = [
     "SCHEMA",
+    "AroundRecord",
     "AuditRecord",
     "BreakingPoint",
     "ClassRecord",
@@ -67,6 +68,18 @@ class ReferenceRecord(Part):
         if len(self.classes) != len(self.distribution):
             raise ValueError(f"{len(self.classes)} classes but {len(self.distribution)} shares")
         return self
+
+
+class AroundRecord(Part):
+    """Where the reference is an estimate: how many rows it is made from, and how far from it the truth may be.
+
+    With `confidence` the true mix is within `radius`; null for a set that has no such radius.
+    """
+
+    source: Text
+    confidence: Fraction
+    radius: Unknown = None
+    rows: Count
 
 
 class InputRecord(Part):
@@ -179,6 +192,7 @@ class AuditRecord(Part):
     metric: MetricRecord
     uncertainty_set: SetRecord = Field(alias="set")
     reference: ReferenceRecord
+    around: AroundRecord | None = None
     inputs: list[InputRecord] = Field(default_factory=list)
     models: list[ModelRecord]
     comparisons: list[ComparisonRecord] = Field(default_factory=list)

@@ -14,7 +14,7 @@ from advshift.errors import InputError
 from advshift.numerics.backend import as_numpy
 from advshift.types import Array
 
-__all__ = ["Reference", "reference_of", "reference_of_counts"]
+__all__ = ["Around", "Reference", "reference_of", "reference_of_counts"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,28 @@ class Reference:
     classes: tuple[Label, ...]
     distribution: Float[Array, "classes"]
     size: int | None = None
+
+
+@dataclass(frozen=True)
+class Around:
+    """An estimated label distribution, and how far from it the true one may be.
+
+    Attributes
+    ----------
+    reference
+        The centre of the ball that holds the truth.
+    radii
+        The radius of that ball, by the name of the set.
+    confidence
+        The probability with which it does.
+    rows
+        How many unlabelled examples the estimate is made from.
+    """
+
+    reference: Reference
+    radii: Mapping[str, float]
+    confidence: float
+    rows: int
 
 
 def reference_of_counts(counts: Mapping[Label, float | int], source: str, size: int | None = None) -> Reference:

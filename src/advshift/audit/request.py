@@ -17,11 +17,14 @@ from advshift.audit.readers import MEMORY, Options, Reading, Wanted, read_files
 from advshift.audit.readers.distributions import read_classes, read_costs, read_ranges, read_reference
 from advshift.audit.readers.histories import read_history
 from advshift.audit.reading import Warned
-from advshift.audit.record import AuditRecord
-from advshift.audit.references import Reference, reference_of
+from advshift.audit.record import AroundRecord, AuditRecord
+from advshift.audit.references import Around, Reference, reference_of
 from advshift.errors import InputError
 
 __all__ = ["Audited", "Request", "audit_files", "suggest_from_file"]
+
+
+PARTS = (0.0, 0.0625, 0.25, 0.5625, 1.0)  # of a ball's radius; the worst case grows with its root, so evenly
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Request:
     classes: str | None = None
     renormalise: bool = False
     reference: str = "empirical"
+    around: Around | None = None
     set_name: str | None = None
     radii: tuple[float, ...] | None = None
     at_radius: float | None = None
@@ -54,14 +58,23 @@ class Request:
         # What can be refused without a look at the files is refused before them.
         self.feared(1 << 62, {} if self.ranges else None)
         Question(Feared("kl", (0.0,)), confidence=self.confidence)
+        if self.around is not None and self.reference != "empirical":
+            raise InputError("the mix moves around one centre: give either --around or --reference")
         if self.seed < 0:
             raise InputError(f"the seed must be a whole number from 0 up; got {self.seed}")
 
     def feared(self, classes: int, ranges: dict[str, Any] | None) -> Feared:
         """The mixes to look at, where so many classes may carry mass."""
-        return feared_mixes(
-            self.set_name, self.radii, self.max_ratios, classes=classes, ranges=ranges, also=self.at_radius
-        )
+        radii = self.radii
+        if radii is None and self.max_ratios is None and self.ball_radius is not None:
+            radii = tuple(part * self.ball_radius for part in PARTS)
+        return feared_mixes(self.set_name, radii, self.max_ratios, classes=classes, ranges=ranges, also=self.at_radius)
+
+    @property
+    def ball_radius(self) -> float | None:
+        """The radius within which the true mix lies, for the set that is asked for; None without an estimate."""
+        name = "frequency-cap" if self.max_ratios is not None else self.set_name or "kl"
+        return None if self.around is None else self.around.radii.get(name)
 
 
 @dataclass(frozen=True)
@@ -91,10 +104,23 @@ def audit_files(request: Request) -> Audited:
         notices.append("the mix moves around the shares of the classes in these data; choose another with --reference")
         _warn_of_pooling(reading)
     record = assemble(reading, reference, _question(request, reading, reference), request.command)
-    return Audited(record, notices)
+    return Audited(record if request.around is None else _with_around(record, request, request.around), notices)
+
+
+def _with_around(record: AuditRecord, request: Request, around: Around) -> AuditRecord:
+    """Note in the record how far from its reference the true mix may be."""
+    known = AroundRecord(
+        source=around.reference.source,
+        confidence=around.confidence,
+        radius=request.ball_radius,
+        rows=around.rows,
+    )
+    return record.model_copy(update={"around": known})
 
 
 def _given_reference(request: Request) -> Reference | None:
+    if request.around is not None:
+        return request.around.reference
     if request.reference in ("empirical", "uniform"):
         return None
     return read_reference(request.reference, request.wanted.label)

@@ -14,6 +14,7 @@ from advshift.errors import InputError
 
 if TYPE_CHECKING:
     from advshift.audit.record import AuditRecord
+    from advshift.audit.references import Around
 
 __all__ = ["FAILED", "audit"]
 
@@ -109,6 +110,14 @@ def audit(
             rich_help_panel=MIXES,
         ),
     ] = "empirical",
+    around: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ESTIMATE",
+            help="Instead of a reference: what advshift estimate --json saved; by default as far as its ball reaches.",
+            rich_help_panel=MIXES,
+        ),
+    ] = None,
     empty_class: Annotated[
         EmptyClasses,
         typer.Option(help="What to assume of a class of the reference without examples.", rich_help_panel=MIXES),
@@ -166,6 +175,7 @@ def audit(
         classes=classes,
         renormalise=renormalise,
         reference=reference,
+        around=None if around is None else _around(around),
         set_name=set_name,
         radii=_numbers(radii, "--radii"),
         at_radius=at_radius,
@@ -185,6 +195,12 @@ def audit(
     _print(found.record, found.notices)
     if fail_above is not None:
         _judge(found.record, fail_above, at_radius)
+
+
+def _around(file: str) -> Around:
+    from advshift.estimation import EstimateRecord
+
+    return EstimateRecord.read(file).around(file)
 
 
 def _numbers(text: str | None, option: str) -> tuple[float, ...] | None:

@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
 from advshift.audit.fields import Count, Fraction, Label, Number, Part, Text, Unknown
 from advshift.audit.record import Notice
+from advshift.audit.references import Around, reference_of_counts
 from advshift.errors import InputError
 from advshift.files import write_atomically
 from advshift.posthoc import ConfidenceBall
@@ -206,6 +207,22 @@ class EstimateRecord(Part):
     def confidence_ball(self, set: str = "kl") -> ConfidenceBall:  # noqa: A002 - the command's word
         """The ball around the estimate that holds the true label distribution with the record's confidence."""
         return ball_of(np.array(self.ball.centre), self.ball.radii, set, self.confidence)
+
+    def around(self, source: str) -> Around:
+        """The estimate as the centre of an audit; `source` names its file."""
+        centre = dict(zip(self.labels, self.ball.centre, strict=True))
+        return Around(reference_of_counts(centre, source), self.ball.radii, self.confidence, self.target.rows)
+
+    def to_objective_options(self, *, set: str | None = None) -> dict[str, Any]:  # noqa: A002 - the command's word
+        """What to give to `RobustObjective`, whose classes must be in the order of `labels`.
+
+        Parameters
+        ----------
+        set
+            None: importance weights for the estimated mix. `"kl"`, `"reverse-kl"`, `"chi2"` or `"tv"`: the worst case
+            over the ball that holds the true mix.
+        """
+        return (self.estimate if set is None else self.confidence_ball(set)).to_objective_options()
 
     def to_json(self, *, full: bool = False) -> str:
         """Write strict JSON on one line; the covariance of many classes is left out unless `full`."""

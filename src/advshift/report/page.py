@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advshift.audit.record import AuditRecord, ClassRecord, CurvePoint, ModelRecord
+from advshift.audit.record import AroundRecord, AuditRecord, ClassRecord, CurvePoint, ModelRecord
 from advshift.files import write_atomically
 from advshift.report import classes, curves, mixes
 from advshift.report.selection import (
@@ -272,6 +272,7 @@ def _provenance(record: AuditRecord, words: Words) -> list[tuple[str, str]]:
         ("Metric", f"{words.metric}, {'higher' if record.metric.higher_is_worse else 'lower'} is worse"),
         ("Set of mixes", words.set_name),
         *[(f"Parameter {readable(name)}", _short(value)) for name, value in parameters.items()],
+        *([] if record.around is None else [("Estimate", _around(record.around, words))]),
         ("Reference", f"{readable(record.reference.source)}, {len(record.reference.classes):,} classes"),
         ("Confidence", words.confidence),
         ("Seed", "–" if record.seed is None else str(record.seed)),
@@ -279,6 +280,15 @@ def _provenance(record: AuditRecord, words: Words) -> list[tuple[str, str]]:
         ("advshift", readable(record.version)),
         ("Command", "–" if record.command is None else readable(record.command)),
     ]
+
+
+def _around(around: AroundRecord, words: Words) -> str:
+    radius = (
+        ""
+        if around.radius is None
+        else f", {100 * around.confidence:g} % confidence of radius {words.number(around.radius)}"
+    )
+    return f"{readable(around.source)}, {around.rows:,} unlabelled examples{radius}"
 
 
 def _short(value: Any, longest: int = 200) -> str:

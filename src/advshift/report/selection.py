@@ -83,7 +83,14 @@ def unmoved(record: AuditRecord, point: CurvePoint) -> bool:
 
 
 def headline(record: AuditRecord, model: ModelRecord) -> CurvePoint | None:
-    """The point to speak of first: where the first model's most favoured class is about twice as frequent."""
+    """The point to speak of first: where the first model's most favoured class is about twice as frequent.
+
+    Around an estimate it is the radius within which the true mix lies.
+    """
+    if record.around is not None:
+        within = [point for point in model.curve if point.radius == record.around.radius]
+        if within and estimate(within[0]) is not None:
+            return within[0]
     known = [point for point in _moved(record, record.models[0]) if estimate(point) is not None]
     found = _at_ratios(record, model, (2.0,), known)
     return next((point for point in found if estimate(point) is not None), None)

@@ -76,7 +76,11 @@ class _Page(Sheet):
     def _sentences(self, number: int, model: ModelRecord) -> Iterator[str]:
         words = self.words
         yield words.answer(model)
-        found = [words.worst_class(model), *[words.breaking_point(model, broken) for broken in model.breaking_points]]
+        found = [
+            words.together,
+            words.worst_class(model),
+            *[words.breaking_point(model, broken) for broken in model.breaking_points],
+        ]
         found += [words.comparison(self.record.models[0], model)] if number else []
         yield from (sentence for sentence in found if sentence)
 

@@ -48,7 +48,9 @@ class Words:
     @property
     def reference(self) -> str:
         """The mix around which the mix moves."""
-        source = self.record.reference.source
+        source, around = self.record.reference.source, self.record.around
+        if around is not None:
+            return f"the mix estimated from {around.rows:,} unlabelled examples"
         return SOURCES.get(source, f"the reference mix ({readable(source)})")
 
     @property
@@ -164,7 +166,7 @@ class Words:
 
     def _reach(self, point: CurvePoint) -> str:
         verb = "rise to" if self.record.metric.higher_is_worse else "fall to"
-        start = f"If {self._condition(point)}, it can {verb}"
+        start = f"{self._within(point) or f'If {self._condition(point)}, it'} can {verb}"
         if point.interval == "guaranteed":
             limit = point.upper if self.record.metric.higher_is_worse else point.lower
             bound = "not above" if self.record.metric.higher_is_worse else "not below"
@@ -177,6 +179,26 @@ class Words:
             f" ({self.confidence} interval {self.span(point.lower, point.upper)})" if known else " in this sample"
         )
         return f"{start} {self.value(estimate(point))}{interval}."
+
+    def _within(self, point: CurvePoint) -> str:
+        """The start of a sentence on the ball that holds the true mix."""
+        around = self.record.around
+        if around is None or around.radius != point.radius:
+            return ""
+        confidence = f"{100 * around.confidence:g}{SPACE}%"
+        return (
+            f"With {confidence} confidence the true mix is within {self.plain_radius(point)} of that"
+            f"{self._favoured(point, ', where ')}, and there the {self.metric}"
+        )
+
+    @property
+    def together(self) -> str | None:
+        """With what confidence the mix is in its ball and the risk in its interval."""
+        around = self.record.around
+        if around is None or around.radius is None:
+            return None
+        joint = around.confidence + self.record.confidence - 1.0
+        return f"Both statements hold at once with about {100 * joint:.3g}{SPACE}% confidence."
 
     def _condition(self, point: CurvePoint) -> str:
         if self.kind == "frequency-cap":
