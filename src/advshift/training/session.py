@@ -173,7 +173,7 @@ class Session:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self.step = int(state["step"])
-        self.model.load_state_dict(state["session"]["model"])
+        self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.objective.load_state_dict(state["objective"])
         if self.average is not None:
