@@ -16,7 +16,7 @@ from advshift.data.options import Augmentation
 from advshift.data.randomness import generator
 from advshift.data.types import Plan
 
-__all__ = ["crop_and_flip", "cutout", "mix"]
+__all__ = ["AREA", "ASPECT", "crop_and_flip", "cutout", "mix"]
 
 AREA, ASPECT = (0.08, 1.0), (3 / 4, 4 / 3)  # of a random resized crop, as published for ImageNet
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from advshift.data.cifar import read_cifar10, read_cifar100
 from advshift.data.digits import read_digits
+from advshift.data.image_folder import read_image_folder
 from advshift.data.options import DataOptions
 from advshift.data.splitting import class_profile, counts_for_prior, cut, thin
 from advshift.data.types import DataSet, Plan, Source, Split
@@ -27,6 +28,7 @@ SOURCES: Mapping[str, Callable[[DataOptions, Path], Source]] = {
     "cifar10": read_cifar10,
     "cifar100": read_cifar100,
     "digits": read_digits,
+    "image-folder": read_image_folder,
 }
 
 

@@ -37,12 +37,22 @@ class DataOptions(_Options):
         Thin the training part: its most frequent class has so many times the examples of its rarest.
     prior
         Thin the training part to these class shares instead.
-    image_size, centre_crop, grey, storage, corrupt
-        For images of any size: the side they are brought to, the share of it that evaluation looks at, one channel
-        instead of three, whether they are kept in memory or read as they are needed, and whether an image that cannot
-        be read stops the run or is left out.
+    val_part
+        What a folder of images called `val` is: with a test set whose labels nobody has, as ImageNet's, it is what
+        models are judged on, and the validation part is cut off from the training part.
+    image_size, centre_crop, fit, grey
+        For images of any size: the side that they are brought to, the share of it that evaluation looks at, whether an
+        image that is not square is cropped, stretched or padded, and one channel instead of three.
+    storage, memory_gigabytes
+        Whether images are kept in memory or read from the disk as they are needed; `"auto"` keeps them if they take no
+        more than so much.
+    corrupt
+        Whether an image that cannot be read stops the run or is left out.
     label, features
-        For tables: the column of the labels, and those of the features; all others by default.
+        For tables: the column of the labels, and those of the features; all others by default. For JSON lines, the
+        fields of the label and of the text.
+    max_features
+        For text: the most frequent words that are kept.
     mean, std
         Of each channel (in units of the whole range) or feature; those of the training part by default.
     workers
@@ -59,13 +69,17 @@ class DataOptions(_Options):
     imbalance: Literal["none", "exponential", "step"] = "none"
     imbalance_ratio: Annotated[float, Field(ge=1.0)] = 1.0
     prior: tuple[Annotated[float, Field(ge=0.0)], ...] | None = None
+    val_part: Literal["validation", "test"] = "validation"
     image_size: Positive | None = None
     centre_crop: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    fit: Literal["crop", "stretch", "pad"] = "crop"
     grey: bool = False
     storage: Literal["auto", "memory", "stream"] = "auto"
+    memory_gigabytes: Annotated[float, Field(ge=0.0)] = 4.0
     corrupt: Literal["fail", "skip"] = "fail"
     label: str | None = None
     features: tuple[str, ...] | None = None
+    max_features: Positive = 5000
     mean: tuple[float, ...] | None = None
     std: tuple[Annotated[float, Field(gt=0.0)], ...] | None = None
     workers: Count = 2
