@@ -71,7 +71,8 @@ def plot_stream(header: dict[str, Any], reports: Sequence[dict[str, Any]], theme
     )
     for one, title, label in zip(axes, titles, ("share", _unit(header), "error rate"), strict=True):
         _mark_alarms(one, reports, places, colours)
-        finish(one, colours, x=name if one is axes[-1] else "", y=label, title=title)
+        finish(one, colours, x=name if one is axes[-1] else "", y=label)
+        one.set_title(title, color=colours.ink, loc="left", fontsize=12, pad=11)
         one.set_xlim(places[0], places[-1] if len(places) > 1 else None)
         _legend(one, colours)
     if isinstance(places[0], datetime):
