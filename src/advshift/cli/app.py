@@ -13,6 +13,7 @@ from advshift.cli.audit import audit
 from advshift.cli.correct import correct
 from advshift.cli.demo import demo
 from advshift.cli.estimate import estimate
+from advshift.cli.monitor import monitor
 from advshift.cli.radius import radius
 from advshift.cli.reproduce import reproduce
 from advshift.cli.runs import runs
@@ -53,6 +54,7 @@ app.command()(audit)
 app.command()(radius)
 app.command()(estimate)
 app.command()(correct)
+app.command()(monitor)
 app.command()(demo)
 app.command()(train)
 app.command()(runs)
