@@ -18,7 +18,7 @@ from advshift.audit.record import AuditRecord, ClassRecord, CurvePoint, InputRec
 from advshift.errors import InputError
 
 KEYS = {
-    "": "schema version created command seed confidence metric set reference inputs models comparisons warnings",
+    "": "schema version created command seed confidence metric set reference around inputs models comparisons warnings",
     "metric": "name higher_is_worse",
     "set": "name parameters",
     "reference": "source classes distribution",
