@@ -12,6 +12,7 @@ import torch
 from advshift.data.images import SUFFIXES, need_pillow
 from advshift.data.label_lists import class_titles, listed_classes
 from advshift.data.options import DataOptions
+from advshift.data.parts import PARTS
 from advshift.data.pictures import Pictures
 from advshift.data.streaming import Listing, image_parts
 from advshift.data.types import Source
@@ -20,11 +21,6 @@ from advshift.registry import nearest
 
 __all__ = ["part_folders", "read_image_folder"]
 
-PARTS = {
-    "train": ("train", "training"),
-    "validation": ("val", "valid", "validation"),
-    "test": ("test", "testing"),
-}
 KAGGLE = Path("ILSVRC") / "Data" / "CLS-LOC"  # where ImageNet's archive has its parts
 
 

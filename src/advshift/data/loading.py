@@ -13,22 +13,29 @@ from torch import Tensor
 from advshift.data.cifar import read_cifar10, read_cifar100
 from advshift.data.digits import read_digits
 from advshift.data.image_folder import read_image_folder
+from advshift.data.npz import read_npz
 from advshift.data.options import DataOptions
 from advshift.data.splitting import class_profile, counts_for_prior, cut, thin
-from advshift.data.types import DataSet, Plan, Source, Split
+from advshift.data.table import read_table
+from advshift.data.text import read_text
+from advshift.data.types import DataSet, MemorySplit, Plan, Source, Split
 from advshift.errors import InputError
 from advshift.registry import nearest
 
 __all__ = ["SOURCES", "data_folder", "load_data"]
 
 VARIABLE = "ADVSHIFT_DATA"
-MEASURED = 50_000  # examples at most from which mean and deviation are taken
+MEASURED = 50_000  # examples at most from which mean and deviation are taken, about
+DECODED = 5_000  # the same where each must be read from the disk
 
 SOURCES: Mapping[str, Callable[[DataOptions, Path], Source]] = {
     "cifar10": read_cifar10,
     "cifar100": read_cifar100,
     "digits": read_digits,
     "image-folder": read_image_folder,
+    "npz": read_npz,
+    "table": read_table,
+    "text": read_text,
 }
 
 
@@ -149,7 +156,7 @@ def _normalisation(train: Split, channels: int, source: Source, options: DataOpt
 def _moments(train: Split, workers: int) -> tuple[Tensor, Tensor]:
     """Mean and deviation of each channel or feature of the training part; a constant one is left as it is."""
     rows = torch.arange(len(train))
-    rows = rows[:: max(1, len(rows) // MEASURED)]
+    rows = rows[:: max(1, len(rows) // (MEASURED if isinstance(train, MemorySplit) else DECODED))]
     plans = [Plan(part, 0, 0, len(part)) for part in torch.split(rows, 1000)]
     sums = None
     for _, raw in train.read(plans, None, torch.device("cpu"), workers):
