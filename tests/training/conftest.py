@@ -20,12 +20,27 @@ SMALL: dict[str, Any] = {
 }
 
 
-def small_recipe(**tables: Any) -> Recipe:
-    """The small recipe with other values in some of its tables."""
-    tree = {key: dict(value) if isinstance(value, dict) else value for key, value in SMALL.items()}
-    for name, table in tables.items():
-        tree[name] = tree.get(name, {}) | table if isinstance(table, dict) else table
-    return make_recipe(tree)
+# Norms, an average, accumulation, clipping, mixing, two kinds of draws: all that a resumed run could forget.
+FULL: dict[str, Any] = {
+    "model": {"name": "cifar-resnet", "depth": 8, "width": 4},
+    "augmentation": {"crop": 1, "flip": True, "cutmix": 1.0, "mixup": 0.5},
+    "optimizer": {"name": "AdamW", "lr": 0.003, "weight_decay": 0.01, "momentum": None},
+    "schedule": {"name": "one-cycle"},
+    "training": {"average": 0.99, "accumulate": 2, "clip_norm": 1.0, "threads": 1, "checkpoint_seconds": 1e-9},
+}
+
+
+def make(*layers: dict[str, Any]) -> Recipe:
+    """A recipe of layers of tables; a value of None takes a key away."""
+    tree: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            tree[name] = tree.get(name, {}) | value if isinstance(value, dict) else value
+    return make_recipe({name: _present(value) for name, value in tree.items()})
+
+
+def _present(value: Any) -> Any:
+    return {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
 
 
 @pytest.fixture(scope="session")
@@ -36,5 +51,11 @@ def digits() -> DataSet:
 
 @pytest.fixture
 def small() -> Any:
-    """The maker of small recipes."""
-    return small_recipe
+    """The maker of small recipes: `small(training={"epochs": 1})`."""
+    return lambda **tables: make(SMALL, tables)
+
+
+@pytest.fixture
+def full() -> Any:
+    """The maker of recipes with everything that a checkpoint has to hold."""
+    return lambda **tables: make(SMALL, FULL, tables)

@@ -52,6 +52,8 @@ def test_overrides_change_values() -> None:
         ("training.epochs=many", r"'training.epochs': input should be a valid integer.*; got 'many'"),
         ("training.precision=fp8", r"'training.precision': input should be 'auto', 'float32' or 'bf16'; got 'fp8'"),
         ("training", r"an override must read key=value"),
+        ("schedule.total_steps=9", r"'schedule': total_steps is set by the engine; leave it out$"),
+        ("model.num_classes=9", r"'model': num_classes is set by the engine; leave it out$"),
         ("name.first=x", r"looks into 'name', which is a value and no table"),
     ],
 )

@@ -20,9 +20,6 @@ from advshift.training.recipe import ObjectiveSection
 
 __all__ = ["build_objective", "frozen_statistics"]
 
-# What the engine knows better than a recipe.
-OWN = ("num_classes", "class_counts", "update", "total_steps", "even_shards", "process_group", "num_groups")
-
 
 def build_objective(
     options: ObjectiveSection, class_counts: Int[np.ndarray, " classes"], total_steps: int
@@ -38,9 +35,6 @@ def build_objective(
     total_steps
         The length of training in optimiser steps, for what starts at a share of it.
     """
-    taken = sorted(set(OWN) & options.options.keys())
-    if taken:
-        raise InputError(f"[objective] {taken[0]} is set by the engine; leave it out")
     plain = options.loss == "cross-entropy" and not options.loss_options
     smoothing = options.label_smoothing
     return RobustObjective(

@@ -6,9 +6,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from advshift.data.options import Augmentation, DataOptions
 from advshift.errors import InputError
@@ -32,6 +32,14 @@ class OpenSection(Section):
     """A table whose other keys are options of the thing that it names; that thing checks them."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
+    own: ClassVar[tuple[str, ...]] = ()  # what the engine knows better than a recipe
+
+    @model_validator(mode="after")
+    def _leave_to_the_engine(self) -> OpenSection:
+        for name in self.own:
+            if name in self.options:
+                raise ValueError(f"{name} is set by the engine; leave it out")
+        return self
 
     @property
     def options(self) -> dict[str, Any]:
@@ -42,6 +50,7 @@ class OpenSection(Section):
 class ModelSection(OpenSection):
     """The network: a name of `advshift.models`, `torchvision:NAME`, `timm:NAME` or `module.path:factory`."""
 
+    own = ("num_classes", "shape", "seed", "spec")
     name: str = "cifar-resnet"
 
 
@@ -53,6 +62,7 @@ class ObjectiveSection(OpenSection):
     (`"held-out"`).
     """
 
+    own = ("num_classes", "class_counts", "update", "total_steps", "even_shards", "process_group", "num_groups")
     adversary: str = "erm"
     loss: str = "cross-entropy"
     loss_options: dict[str, Any] = {}
@@ -64,6 +74,7 @@ class ObjectiveSection(OpenSection):
 class OptimizerSection(OpenSection):
     """An optimiser of torch by its name; other keys are its options."""
 
+    own = ("model",)
     name: str = "SGD"
     lr: Annotated[float, Field(gt=0.0)] = 0.1
 
@@ -71,6 +82,7 @@ class OptimizerSection(OpenSection):
 class ScheduleSection(OpenSection):
     """How the learning rate moves: constant, cosine, step, one-cycle, linear, or a scheduler of torch by its name."""
 
+    own = ("total_steps", "steps_per_epoch", "lr")
     name: str = "cosine"
 
 
@@ -239,7 +251,8 @@ def _fault(error: ValidationError, tree: Mapping[str, Any]) -> str:
             else (f"{name!r} is missing; add it")
         )
     reason = fault["msg"].removeprefix("Value error, ")
-    return f"{name!r}: {reason[:1].lower()}{reason[1:]}; got {fault['input']!r}"
+    came = "" if isinstance(fault["input"], Mapping) else f"; got {fault['input']!r}"
+    return f"{name!r}: {reason[:1].lower()}{reason[1:]}{came}"
 
 
 def _known_keys(place: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 from advshift.errors import InputError
 from advshift.registry import nearest
@@ -69,7 +69,7 @@ def torch_schedule(
     steps_per_epoch: int,
     *,
     lr: int | float,
-    interval: Literal["step", "epoch"] | None = None,
+    interval: str | None = None,
     **options: Any,
 ) -> Any:
     """Make the function from a step to the factor on the learning rate.
@@ -85,7 +85,7 @@ def torch_schedule(
     interval
         What the scheduler counts: epochs; steps for those that torch steps after every batch.
     options
-        Those of the class. `OneCycleLR` gets its `total_steps` and `max_lr` from here if they are left out.
+        Those of the class. `OneCycleLR` gets its `total_steps` from here, and `max_lr` if that is left out.
 
     >>> factor = torch_schedule("StepLR", 60, 10, lr=0.5, step_size=3)
     >>> [round(factor(step), 3) for step in (0, 29, 30, 59)]
@@ -96,8 +96,6 @@ def torch_schedule(
         raise InputError(f"interval must be 'step' or 'epoch'; got {interval!r}")
     length = 1 if counts == "step" else steps_per_epoch
     if name == "OneCycleLR":
-        options.setdefault("max_lr", lr)
-        if not {"total_steps", "epochs", "steps_per_epoch"} & set(options):
-            options["total_steps"] = -(-total_steps // length)
+        options = {"max_lr": lr, **options, "total_steps": -(-total_steps // length)}
     replay = _Replay(name, lr, options)
     return lambda step: replay(step // length) / lr
