@@ -15,6 +15,7 @@ from advshift.data.digits import read_digits
 from advshift.data.image_folder import read_image_folder
 from advshift.data.npz import read_npz
 from advshift.data.options import DataOptions
+from advshift.data.shards import read_shards
 from advshift.data.splitting import class_profile, counts_for_prior, cut, thin
 from advshift.data.table import read_table
 from advshift.data.text import read_text
@@ -34,6 +35,7 @@ SOURCES: Mapping[str, Callable[[DataOptions, Path], Source]] = {
     "digits": read_digits,
     "image-folder": read_image_folder,
     "npz": read_npz,
+    "shards": read_shards,
     "table": read_table,
     "text": read_text,
 }

@@ -69,9 +69,9 @@ def class_profile(kind: Literal["exponential", "step"], available: Sequence[int]
     `n·ratio^(-y/(L-1))`. `"step"`: the second half of the classes keeps `n/ratio`. At least one of each (Cao et al.,
     2019).
 
-    >>> class_profile("exponential", [500, 500, 500], 100)
+    >>> class_profile("exponential", [500, 500, 500], 100.0)
     [500, 50, 5]
-    >>> class_profile("step", [500, 500, 500, 500], 10)
+    >>> class_profile("step", [500, 500, 500, 500], 10.0)
     [500, 500, 50, 50]
     """
     classes, most = len(available), min(available)

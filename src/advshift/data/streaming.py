@@ -6,18 +6,14 @@ begins, change nothing but the speed.
 
 from __future__ import annotations
 
-import signal
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from advshift.data.augmentation import crop_and_flip
 from advshift.data.images import CorruptImageError, View, decode, decode_window, image_size
@@ -25,13 +21,13 @@ from advshift.data.options import Augmentation, DataOptions
 from advshift.data.pictures import Pictures
 from advshift.data.randomness import generator
 from advshift.data.types import MemorySplit, Plan, Split
+from advshift.data.workers import mapped
 from advshift.errors import InputError
 
 __all__ = ["StreamSplit", "image_parts"]
 
 Listing = tuple[Int[Tensor, " examples"], Int[Tensor, " examples"]]  # places in the pictures, and classes
 NAMED = 5  # images that a notice names
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,33 +59,17 @@ class StreamSplit:
         self, plans: Iterable[Plan], augment: Augmentation | None, device: torch.device, workers: int
     ) -> Iterator[tuple[Plan, UInt8[Tensor, "batch height width channels"]]]:
         """See `Split`."""
-        reader = _Reader(self, augment)
-        if not workers:
-            for plan in plans:
-                yield plan, _checked(reader[plan])
-            return
-        pending: deque[Plan] = deque()
-        loader = DataLoader(
-            reader,
-            batch_size=None,
-            sampler=_noted(plans, pending),
-            num_workers=workers,
-            collate_fn=_as_it_is,
-            pin_memory=device.type == "cuda",
-            worker_init_fn=_leave_signals,
-            generator=torch.Generator(),  # else it would draw from torch's own, and a resumed run would differ
-        )
-        for batch in loader:
-            yield pending.popleft(), _checked(batch)
+        for plan, batch in mapped(_Reader(self, augment), plans, workers, pin=device.type == "cuda"):
+            yield plan, _checked(batch)
 
 
-class _Reader(Dataset[Tensor | str]):
+class _Reader:
     """Decodes the images of a plan; a fault comes back as its sentence."""
 
     def __init__(self, split: StreamSplit, augment: Augmentation | None) -> None:
         self.split, self.augment = split, augment
 
-    def __getitem__(self, plan: Plan) -> Tensor | str:
+    def __call__(self, plan: Plan) -> Tensor | str:
         split, augment = self.split, self.augment
         stretched = augment is not None and augment.random_resized_crop and split.view.resize
         draws = _window_draws(plan) if stretched else None
@@ -124,23 +104,6 @@ def _checked(batch: Tensor | str) -> Tensor:
     if isinstance(batch, str):
         raise InputError(batch)
     return batch
-
-
-def _noted(plans: Iterable[Plan], pending: deque[Plan]) -> Iterator[Plan]:
-    """Hand plans to the workers and remember them: batches come back in this order."""
-    for plan in plans:
-        pending.append(plan)
-        yield plan
-
-
-def _as_it_is(value: T) -> T:
-    return value
-
-
-def _leave_signals(worker: int) -> None:
-    """A worker ends with its parent, which alone decides what an interruption means."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def image_parts(
