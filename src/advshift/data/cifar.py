@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 
+from advshift.data.downloads import Download, fetch, shown
 from advshift.data.options import DataOptions
 from advshift.data.types import MemorySplit, Source
 from advshift.data.unpickling import load_plain
@@ -37,6 +38,7 @@ class Edition(NamedTuple):
     names_key: str
     names_file: str
     label_bytes: int  # before each image of the binary version; the last of them is the class
+    download: Download
 
 
 CIFAR10 = Edition(
@@ -51,6 +53,7 @@ CIFAR10 = Edition(
     "label_names",
     "batches.meta.txt",
     1,
+    Download("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),
 )
 CIFAR100 = Edition(
     "CIFAR-100",
@@ -64,6 +67,7 @@ CIFAR100 = Edition(
     "fine_label_names",
     "fine_label_names.txt",
     2,
+    Download("https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),
 )
 
 
@@ -87,6 +91,8 @@ class _Files(Protocol):
 
 
 def _read(edition: Edition, options: DataOptions, folder: Path) -> Source:
+    if options.download:
+        _download(edition, folder)
     with _found(edition, folder) as files:
         names = _class_names(edition, files)
         parts: dict[str, MemorySplit] = {}
@@ -169,25 +175,44 @@ def _entry(record: Any, key: str, member: str) -> Any:
 
 @contextmanager
 def _found(edition: Edition, folder: Path) -> Iterator[_Files]:
+    """Open the set at a path."""
+    place = _place(edition, folder)
+    if place is None:
+        raise InputError(
+            f"there is no {edition.title} at {str(folder)!r}: expected {edition.folder}/{edition.meta}, "
+            f"{edition.binary_folder}/{edition.names_file} or {_archive_name(edition)}; set data.path or "
+            "ADVSHIFT_DATA, or download it with data.download=true"
+        )
+    if place.is_dir():
+        yield _Folder(place, not (place / edition.meta).is_file())
+        return
+    with _opened(place) as archive:
+        yield _Archive(archive, edition, str(place))
+
+
+def _place(edition: Edition, folder: Path) -> Path | None:
     """Find the set at a path: its folder, the folder above it, or an archive of it."""
-    for name, binary in ((edition.folder, False), (edition.binary_folder, True)):
+    for name, sign in ((edition.folder, edition.meta), (edition.binary_folder, edition.names_file)):
         for place in (folder, folder / name):
-            if (place / (edition.names_file if binary else edition.meta)).is_file():
-                yield _Folder(place, binary)
-                return
-    stems = {edition.folder: False, edition.binary_folder: True}
-    stems |= {f"{edition.title.lower()}-python": False, f"{edition.title.lower()}-binary": True}
-    places = [folder] if folder.is_file() else [folder / f"{stem}.tar.gz" for stem in stems]
-    for place in places:
-        if place.is_file():
-            with _opened(place) as archive:
-                yield _Archive(archive, edition, str(place))
-            return
-    raise InputError(
-        f"there is no {edition.title} at {str(folder)!r}: expected {edition.folder}/{edition.meta}, "
-        f"{edition.binary_folder}/{edition.names_file} or {edition.title.lower()}-python.tar.gz; set data.path or "
-        "ADVSHIFT_DATA, or download it with data.download=true"
-    )
+            if (place / sign).is_file():
+                return place
+    if folder.is_file():
+        return folder
+    title = edition.title.lower()
+    stems = (edition.folder, edition.binary_folder, f"{title}-python", f"{title}-binary")
+    return next((path for stem in stems if (path := folder / f"{stem}.tar.gz").is_file()), None)
+
+
+def _download(edition: Edition, folder: Path) -> None:
+    """Fetch the archive of the Python version, if the set is not there."""
+    if _place(edition, folder) is None:
+        target = folder if folder.name.endswith(".tar.gz") else folder / _archive_name(edition)
+        with shown(edition.title) as report:
+            fetch(edition.download, target, report)
+
+
+def _archive_name(edition: Edition) -> str:
+    return f"{edition.title.lower()}-python.tar.gz"
 
 
 @contextmanager

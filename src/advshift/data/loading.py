@@ -39,6 +39,7 @@ SOURCES: Mapping[str, Callable[[DataOptions, Path], Source]] = {
     "table": read_table,
     "text": read_text,
 }
+DOWNLOADED = ("cifar10", "cifar100")
 
 
 def data_folder(options: DataOptions) -> Path:
@@ -56,6 +57,11 @@ def load_data(options: DataOptions) -> DataSet:
     if options.name not in SOURCES:
         known = ", ".join(SOURCES)
         raise InputError(f"unknown data set {options.name!r}{nearest(options.name, SOURCES)} (known: {known})")
+    if options.download and options.name not in DOWNLOADED:
+        raise InputError(
+            f"the set {options.name!r} has no address to download it from (those that have: {', '.join(DOWNLOADED)}); "
+            "leave data.download out"
+        )
     source = SOURCES[options.name](options, data_folder(options))
     parts = _split(source, options)
     notices = [*source.notices, *_absent(parts, source.class_names)]
