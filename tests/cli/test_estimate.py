@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import re
 import sys
@@ -29,6 +30,19 @@ def _wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(tmp_path)
     return None
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The test of label shift by its chi-square limit, unless a test is about it: the bootstrap takes seconds."""
+    if "slow_test" not in request.fixturenames:
+        quick = functools.partial(shift_test, method="chi-square")
+        monkeypatch.setattr("advshift.estimation.assemble.shift_test", lambda *sides, seed: quick(*sides))
+
+
+@pytest.fixture
+def slow_test() -> None:
+    """Leave the test of label shift as users have it."""
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -80,7 +94,7 @@ def files() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return source, labels, target, truth
 
 
-def test_the_record_is_what_the_library_finds(monkeypatch: pytest.MonkeyPatch, files: tuple) -> None:
+def test_the_record_is_what_the_library_finds(monkeypatch: pytest.MonkeyPatch, files: tuple, slow_test: None) -> None:
     source, labels, target, _ = files
     assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--json", "e.json") == 0
     record = EstimateRecord.read("e.json")
@@ -202,7 +216,7 @@ def test_the_next_commands_work_as_they_stand(
 
 
 def test_users_hear_when_the_assumption_fails(
-    monkeypatch: pytest.MonkeyPatch, files: tuple, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, files: tuple, slow_test: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, _, target, _ = files
     broken = target.copy()
@@ -465,3 +479,37 @@ def test_an_old_file_survives_a_failure(monkeypatch: pytest.MonkeyPatch, files: 
     _first_row("target.csv", "s0,0.5,0.5,0.25")
     assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--json", "e.json") == 2
     assert Path("e.json").read_text() == "old"
+
+
+def test_wrong_guesses(monkeypatch: pytest.MonkeyPatch, files: tuple, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--json", "e.json") == 0
+    capsys.readouterr()
+    audited = refused(monkeypatch, capsys, "audit", "target.csv", "--around", "e.json")
+    assert "target.csv has no labels; around an estimate, audit the labelled source" in audited
+    twice = refused(monkeypatch, capsys, "estimate", "e.json", "target.csv")
+    assert "e.json is an estimate already; to use it, type advshift correct e.json" in twice
+    over = refused(monkeypatch, capsys, "correct", "e.json", "target.csv", "-o", "target.csv")
+    assert "'target.csv' is an input" in over
+
+
+def test_columns_that_are_named_like_the_classes(monkeypatch: pytest.MonkeyPatch, files: tuple) -> None:
+    assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--json", "e.json") == 0
+    for name in ("source", "target"):
+        Path(f"{name}.csv").write_text(Path(f"{name}.csv").read_text().replace("p_", ""))
+    arguments = ("--probabilities", "cat,dog,owl", "--json", "f.json")
+    assert run(monkeypatch, "estimate", "source.csv", "target.csv", *arguments) == 0
+    assert EstimateRecord.read("f.json").prior.tolist() == EstimateRecord.read("e.json").prior.tolist()
+
+
+def test_doubts_go_on_to_the_audit(
+    monkeypatch: pytest.MonkeyPatch, files: tuple, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, _, target, _ = files
+    table("target.csv", np.concatenate([target, np.tile([0.3, 0.4, 0.3], (200, 1))]))
+    assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--json", "e.json") == 0
+    capsys.readouterr()
+    assert run(monkeypatch, "audit", "source.csv", "--around", "e.json", "--json", "a.json") == 0
+    assert AuditRecord.read("a.json").warnings[0].code == "not-label-shift"
+    assert "fit no mix of the source's classes" in " ".join(capsys.readouterr().out.split())
+    assert run(monkeypatch, "correct", "e.json", "target.csv", "-o", "c.csv") == 0
+    assert "Label shift does not hold" in capsys.readouterr().out

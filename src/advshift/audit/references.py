@@ -49,12 +49,15 @@ class Around:
         The probability with which it does.
     rows
         How many unlabelled examples the estimate is made from.
+    doubts
+        Codes and sentences on whether the estimate can be trusted.
     """
 
     reference: Reference
     radii: Mapping[str, float]
     confidence: float
     rows: int
+    doubts: tuple[tuple[str, str], ...] = ()
 
 
 def reference_of_counts(counts: Mapping[Label, float | int], source: str, size: int | None = None) -> Reference:

@@ -16,8 +16,9 @@ from advshift.audit.labels import Label
 from advshift.audit.readers import MEMORY, Options, Reading, Wanted, read_files
 from advshift.audit.readers.distributions import read_classes, read_costs, read_ranges, read_reference
 from advshift.audit.readers.histories import read_history
+from advshift.audit.readers.outputs import has_labels
 from advshift.audit.reading import Warned
-from advshift.audit.record import AroundRecord, AuditRecord
+from advshift.audit.record import AroundRecord, AuditRecord, Notice
 from advshift.audit.references import Around, Reference, reference_of
 from advshift.errors import InputError
 
@@ -97,6 +98,8 @@ def audit_files(request: Request) -> Audited:
         seed=request.seed,
         renormalise=request.renormalise,
     )
+    if request.around is not None:
+        _check_labelled(request)
     reading = read_files(request.files, options, request.wanted, memory=request.memory, threads=request.threads)
     reference = given or _reference(reading, request.reference)
     notices = list(reading.notices)
@@ -107,6 +110,16 @@ def audit_files(request: Request) -> Audited:
     return Audited(record if request.around is None else _with_around(record, request, request.around), notices)
 
 
+def _check_labelled(request: Request) -> None:
+    """The slip to make here is to audit the target, whose labels nobody has."""
+    lacking = next((file for file in request.files if file != "-" and has_labels(file, request.wanted) is False), None)
+    if lacking is not None:
+        raise InputError(
+            f"{lacking} has no labels; around an estimate, audit the labelled source: its classes say how bad each is, "
+            "the estimate says how frequent"
+        )
+
+
 def _with_around(record: AuditRecord, request: Request, around: Around) -> AuditRecord:
     """Note in the record how far from its reference the true mix may be."""
     known = AroundRecord(
@@ -115,7 +128,8 @@ def _with_around(record: AuditRecord, request: Request, around: Around) -> Audit
         radius=request.ball_radius,
         rows=around.rows,
     )
-    return record.model_copy(update={"around": known})
+    doubts = [Notice(code=code, message=message) for code, message in around.doubts]
+    return record.model_copy(update={"around": known, "warnings": [*doubts, *record.warnings]})
 
 
 def _given_reference(request: Request) -> Reference | None:

@@ -53,7 +53,8 @@ def audit(
     probabilities: Annotated[
         str | None,
         typer.Option(
-            help="A column of lists, or what the columns of probabilities begin with.", rich_help_panel=COLUMNS
+            help="A column of lists, what the columns of probabilities begin with, or their names: a,b,c.",
+            rich_help_panel=COLUMNS,
         ),
     ] = None,
     loss: Annotated[str | None, typer.Option(help="The column of losses.", rich_help_panel=COLUMNS)] = None,

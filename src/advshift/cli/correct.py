@@ -20,6 +20,7 @@ from advshift.cli.options import (
     Probabilities,
     Renormalise,
     Seed,
+    check_apart,
     check_outputs,
 )
 
@@ -60,11 +61,13 @@ def correct(
     from advshift.audit.readers import Wanted
     from advshift.estimation import Question, Request, correct_file, estimate_files
     from advshift.estimation.correcting import check_format
+    from advshift.estimation.record import holds_estimate
 
     check_format(output)
     check_outputs(output, json)
+    check_apart(output, source, target)
     wanted = Wanted(label, prediction, probabilities)
-    if is_estimate(source):
+    if Path(source).suffix.lower() == ".json" or holds_estimate(source):
         record, outputs = _saved(source, target, wanted, renormalise=renormalise)
         _refuse_options(json, method)
     else:
@@ -84,18 +87,6 @@ def correct(
     if json is not None:
         record.write(json)
     _print(record, outputs, output, changed)
-
-
-def is_estimate(file: str) -> bool:
-    """Whether a file is, or says that it is, a saved estimate."""
-    path = Path(file)
-    if path.suffix.lower() == ".json":
-        return True
-    try:
-        with path.open("rb") as opened:
-            return b'"advshift.estimate/' in opened.read(200)
-    except OSError:
-        return False
 
 
 def _saved(estimate: str, target: str, wanted: Wanted, *, renormalise: bool) -> tuple[EstimateRecord, Outputs]:

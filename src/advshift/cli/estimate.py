@@ -109,8 +109,9 @@ def _print(found: Estimated, saved: str | None, columns: list[str]) -> None:
     """What was found goes to standard output, what was read to standard error."""
     from rich.console import Console
 
-    from advshift.report import render_estimate
+    from advshift.report import list_steps, render_estimate
 
     for notice in found.notices:
         typer.secho(notice, err=True, dim=True)
-    Console().print(render_estimate(found.record, saved=saved, columns=columns))
+    Console().print(render_estimate(found.record))
+    typer.echo(list_steps(found.record, saved=saved, columns=columns))

@@ -23,6 +23,7 @@ __all__ = [
     "Probabilities",
     "Renormalise",
     "Seed",
+    "check_apart",
     "check_outputs",
     "column_options",
 ]
@@ -34,7 +35,10 @@ Label = Annotated[str | None, typer.Option(help="The column of true classes.", r
 Prediction = Annotated[str | None, typer.Option(help="The column of predicted classes.", rich_help_panel=COLUMNS)]
 Probabilities = Annotated[
     str | None,
-    typer.Option(help="A column of lists, or what the columns of probabilities begin with.", rich_help_panel=COLUMNS),
+    typer.Option(
+        help="A column of lists, what the columns of probabilities begin with, or their names: a,b,c.",
+        rich_help_panel=COLUMNS,
+    ),
 ]
 Classes = Annotated[
     str | None,
@@ -86,6 +90,15 @@ def check_outputs(*paths: Path | None) -> None:
             raise InputError(f"two outputs would be written to {str(path)!r}; name them apart")
         if path in given[:number]:
             raise InputError(f"two outputs would be written to {str(path)!r}; name them apart")
+
+
+def check_apart(output: Path, *inputs: str) -> None:
+    """Refuse to write over what is read."""
+    from advshift.errors import InputError
+
+    for given in inputs:
+        if output.is_file() and Path(given).is_file() and output.samefile(given):
+            raise InputError(f"{str(output)!r} is an input; name another file for the output")
 
 
 def column_options(wanted: Wanted, *, renormalise: bool, classes: str | None = None) -> list[str]:

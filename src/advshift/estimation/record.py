@@ -24,10 +24,11 @@ from advshift.posthoc import ConfidenceBall
 from advshift.posthoc.ball import ball_of
 from advshift.types import PriorEstimate
 
-__all__ = ["SCHEMA", "EstimateRecord"]
+__all__ = ["SCHEMA", "EstimateRecord", "holds_estimate"]
 
 SCHEMA = "advshift.estimate/1"
 MAJOR = 1
+DOUBTS = ("not-label-shift", "doubtful-label-shift", "untested", "singular", "not-converged")  # these go on to an audit
 LARGEST_SAVED = 300  # classes up to which the covariance is saved without being asked for
 
 Shares = list[Fraction]
@@ -211,7 +212,8 @@ class EstimateRecord(Part):
     def around(self, source: str) -> Around:
         """The estimate as the centre of an audit; `source` names its file."""
         centre = dict(zip(self.labels, self.ball.centre, strict=True))
-        return Around(reference_of_counts(centre, source), self.ball.radii, self.confidence, self.target.rows)
+        doubts = tuple((notice.code, notice.message) for notice in self.warnings if notice.code in DOUBTS)
+        return Around(reference_of_counts(centre, source), self.ball.radii, self.confidence, self.target.rows, doubts)
 
     def to_objective_options(self, *, set: str | None = None) -> dict[str, Any]:  # noqa: A002 - the command's word
         """What to give to `RobustObjective`, whose classes must be in the order of `labels`.
@@ -258,6 +260,15 @@ class EstimateRecord(Part):
                 f"cannot read {str(path)!r}: {error.strerror}; give a file that advshift estimate --json saved"
             ) from None
         return cls.from_json(data, source=repr(str(path)))
+
+
+def holds_estimate(file: str) -> bool:
+    """Whether a file begins as a saved estimate does."""
+    try:
+        with Path(file).open("rb") as opened:
+            return b'"advshift.estimate/' in opened.read(200)
+    except OSError:
+        return False
 
 
 def _parse(text: str | bytes, source: str) -> Any:

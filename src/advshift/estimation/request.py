@@ -12,7 +12,7 @@ from advshift.audit.readers.distributions import read_classes
 from advshift.audit.readers.outputs import Outputs, has_labels, read_outputs
 from advshift.errors import InputError
 from advshift.estimation.assemble import Question, assemble
-from advshift.estimation.record import EstimateRecord
+from advshift.estimation.record import EstimateRecord, holds_estimate
 
 __all__ = ["Estimated", "Request", "estimate_files"]
 
@@ -46,6 +46,12 @@ def estimate_files(request: Request) -> Estimated:
     """Read both files and estimate."""
     if request.source == request.target == "-":
         raise InputError("only one of SOURCE and TARGET can come from standard input")
+    saved = next((file for file in (request.source, request.target) if file != "-" and holds_estimate(file)), None)
+    if saved is not None:
+        raise InputError(
+            f"{saved} is an estimate already; to use it, type advshift correct {shlex.quote(saved)} TARGET -o FILE, or "
+            f"advshift audit SOURCE --around {shlex.quote(saved)}"
+        )
     source = _source(request)
     target = read_outputs(
         request.target,
@@ -82,7 +88,8 @@ def _source(request: Request) -> Outputs:
 
 
 def _swapped(request: Request) -> bool:
-    return not has_labels(request.source, request.wanted) and has_labels(request.target, request.wanted)
+    sides = (request.source, request.target)
+    return [has_labels(side, request.wanted) for side in sides] == [False, True]
 
 
 def _hardened(outputs: Outputs) -> Outputs:

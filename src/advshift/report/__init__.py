@@ -2,16 +2,16 @@
 
 >>> from advshift import report
 >>> sorted(name for name in report.__all__)
-['estimate_html', 'html', 'plot', 'plot_estimate', 'render', 'render_estimate', 'write_html']
+['estimate_html', 'html', 'list_steps', 'plot', 'plot_estimate', 'render', 'render_estimate', 'write_html']
 """
 
 from __future__ import annotations
 
 from advshift.report.estimate_page import estimate_html
 from advshift.report.estimate_pictures import plot_estimate
-from advshift.report.estimate_terminal import render_estimate
+from advshift.report.estimate_terminal import list_steps, render_estimate
 from advshift.report.figures import plot
 from advshift.report.page import html, write_html
 from advshift.report.terminal import render
 
-__all__ = ["estimate_html", "html", "plot", "plot_estimate", "render", "render_estimate", "write_html"]
+__all__ = ["estimate_html", "html", "list_steps", "plot", "plot_estimate", "render", "render_estimate", "write_html"]

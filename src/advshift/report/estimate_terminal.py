@@ -17,34 +17,45 @@ from advshift.report.sheet import Sheet
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-__all__ = ["render_estimate"]
+__all__ = ["list_steps", "render_estimate"]
 
 MOST_CLASSES = 20
 MOST_DEVIATING = 5
 
 
-def render_estimate(record: EstimateRecord, *, saved: str | None = None, columns: Sequence[str] = ()) -> RenderableType:
+def render_estimate(record: EstimateRecord) -> RenderableType:
     """Return an estimate as something that a rich console prints, at any width, with or without Unicode.
 
     Parameters
     ----------
     record
         What was found.
-    saved
-        Where it was saved as JSON, for the commands to type next.
-    columns
-        The options that named columns, for the same.
     """
-    return _Report(record, saved, columns)
+    return _Report(record)
+
+
+def list_steps(record: EstimateRecord, *, saved: str | None = None, columns: Sequence[str] = ()) -> str:
+    """The commands to type next as plain text, for they must survive being copied: no line of theirs is broken.
+
+    Parameters
+    ----------
+    record
+        What was found.
+    saved
+        Where it was saved as JSON.
+    columns
+        The options that named columns.
+    """
+    steps = next_steps(record, saved, columns)
+    return "\n".join(["", "Next", *[f"  {reason}:\n    {command}" for reason, command in steps]])
 
 
 class _Report:
-    def __init__(self, record: EstimateRecord, saved: str | None, columns: Sequence[str]) -> None:
-        self.record, self.steps = record, next_steps(record, saved, columns)
+    def __init__(self, record: EstimateRecord) -> None:
+        self.record = record
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from _Page(self.record, options.max_width, ascii_only=options.ascii_only).parts()
-        yield from _steps(self.steps)
 
 
 class _Page(Sheet):
@@ -108,11 +119,3 @@ class _Page(Sheet):
             for entry in words.deviating()[:MOST_DEVIATING]
         ]
         return self.table("Predictions that no mix of the source's classes explains", headers, rows)
-
-
-def _steps(steps: Sequence[tuple[str, str]]) -> Iterator[Text]:
-    """Commands to type: they must survive being copied, so no letter of theirs is changed and no line is broken."""
-    yield Text("\nNext", style="bold")
-    for reason, command in steps:
-        yield Text(f"  {reason}:")
-        yield Text(f"    {command}", style="cyan", no_wrap=True, overflow="ignore")

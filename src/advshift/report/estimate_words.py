@@ -68,6 +68,11 @@ class EstimateWords:
     def answer(self) -> str:
         """The first thing to know: whether the mix has moved, and where to."""
         found = self.record.divergence
+        if self.fails:
+            return (
+                f"If label shift held, class “{brief(readable(found.favoured))}” would be {times(found.max_ratio)} as "
+                "frequent in the target as in the source."
+            )
         if found.chance:
             return (
                 f"The mix may not have moved: the source’s own mix is among those that the {self.record.target.rows:,} "
@@ -114,7 +119,7 @@ class EstimateWords:
         rest = [brief(readable(other.label)) for other in deviating[1 : 1 + DEVIATING]]
         more = len(deviating) - 1 - len(rest)
         others = ", ".join(f"“{name}”" for name in rest) + (f" and {more} more" if more > 0 else "")
-        return f"{first}{f'; so do {others} deviate' if rest else ''}"
+        return f"{first}{f'; also deviating: {others}' if rest else ''}"
 
     def deviating(self) -> list[EstimatedClass]:
         """The classes whose predictions deviate, the clearest first."""
@@ -126,6 +131,11 @@ class EstimateWords:
     def accuracy(self) -> list[str]:
         """What accuracy to expect, as it is and corrected, and what confidence would have promised."""
         found = self.record.performance
+        if self.fails:
+            return [
+                f"If label shift held, the accuracy would be {self._expected(found.target)}; as it does not, only "
+                f"labels can tell. On the source it is {self.share(found.source)}."
+            ]
         said = [
             f"Expect an accuracy of {self._expected(found.target)} on the target; on the source it is "
             f"{self.share(found.source)}."

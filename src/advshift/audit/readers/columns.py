@@ -126,6 +126,9 @@ def _find_probabilities(
         return ((single,), ()) if single else _by_prefix(list(types), PREFIXES)
     if wanted in types:
         return (wanted,), ()
+    if "," in wanted:
+        listed = tuple(_named(name.strip(), list(types), file) or "" for name in wanted.split(",") if name.strip())
+        return listed, listed
     names, classes = _by_prefix(list(types), (wanted.removesuffix("*"),))
     if not names and any(sign in wanted for sign in "*?["):
         names = tuple(fnmatch.filter(list(types), wanted))

@@ -124,8 +124,8 @@ def read_outputs(
         return replace(found, sha256=checksum(source.paths))
 
 
-def has_labels(file: str, wanted: Wanted | None = None) -> bool:
-    """Whether a file has a column of labels; False where that cannot be told."""
+def has_labels(file: str, wanted: Wanted | None = None) -> bool | None:
+    """Whether a file has a column of labels; None where that cannot be told."""
     try:
         with open_source(file) as source, open_database() as database:
             if source.kind in ("npz", "npy"):
@@ -134,7 +134,7 @@ def has_labels(file: str, wanted: Wanted | None = None) -> bool:
             table = open_table(database, source.paths[0], source.kind, source.name)
             return bool(find_columns(table.types, wanted or Wanted(), source.name, labelled=False).label)
     except InputError:
-        return False
+        return None
 
 
 def _arrays(source: Source, wanted: Wanted, labelled: bool) -> _Raw:
