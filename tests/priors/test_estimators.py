@@ -107,6 +107,10 @@ def test_rlls_trust_and_width():
     share = np.bincount(labels) / 400
     assert half.prior == pytest.approx(0.5 * (full.prior + share), abs=0.02)
     assert careful.prior == pytest.approx(share)
+    little = RLLS(trust="sample").fit(source, labels).estimate(target[:25])
+    same = RLLS(trust=0.8).fit(source, labels).estimate(target[:25])
+    assert little.prior == pytest.approx(same.prior, abs=1e-12)
+    assert little.covariance == pytest.approx(same.covariance, abs=1e-12)
     logarithm = np.log(2 * 7 / 0.1)
     wanted = 3 * (2 * logarithm / (3 * 50) + np.sqrt(2 * logarithm / 50))
     assert confidence_width(7, 50, 0.1) == pytest.approx(wanted)
@@ -267,6 +271,7 @@ def test_asymptotic_intervals_cover(world):
         (lambda: EM(replicates=1), "replicates"),
         (lambda: RLLS(scale=-1.0), "scale"),
         (lambda: RLLS(trust=1.5), "trust"),
+        (lambda: RLLS(trust="half"), "trust"),
         (lambda: RLLS(probability=0.0), "probability"),
         (lambda: MAPLS(share=0.0), "share"),
         (lambda: MAPLS(concentration=0.5), "concentration"),

@@ -52,7 +52,8 @@ class RLLS(PredictionMoments):
         What to multiply the width with; the width itself is far too careful, and its authors' code takes 0.01. With
         many classes and few examples of each that is still too much: on news topics 0.001 halved the error.
     trust
-        `γ`, from 0 (no correction) to 1: how far to follow the estimate, for small target samples.
+        `γ`, from 0 (no correction) to 1: how far to follow the estimate. `"sample"` is `1 - 1/√n` with `n` target rows,
+        as in its authors' code for small target samples; elsewhere they take 1.
     probability
         `δ` of the width.
 
@@ -63,34 +64,41 @@ class RLLS(PredictionMoments):
 
     name = "rlls"
 
-    def __init__(self, *, scale: float = 0.01, trust: float = 1.0, probability: float = 0.05, **options: Any) -> None:
+    def __init__(
+        self, *, scale: float = 0.01, trust: float | str = 1.0, probability: float = 0.05, **options: Any
+    ) -> None:
         super().__init__(**options)
         if not scale >= 0:
             raise InputError(f"scale must be 0 or more; got {scale}")
-        if not 0 <= trust <= 1:
-            raise InputError(f"trust must lie in [0, 1]; got {trust}")
+        if trust != "sample" if isinstance(trust, str) else not 0 <= trust <= 1:
+            raise InputError(f"trust must lie in [0, 1] or be 'sample'; got {trust!r}")
         if not 0 < probability < 1:
             raise InputError(f"probability must lie between 0 and 1; got {probability}")
         self.scale = scale
         self.trust = trust
         self.probability = probability
 
+    def _solve(self, learned: Any, target: Array, weights: Array | None, start: Found | None) -> Found:
+        found = super()._solve(learned, target, weights, start)
+        trust = 1.0 - len(target) ** -0.5 if isinstance(self.trust, str) else float(self.trust)
+        prior = learned.prior * np.maximum(1.0 + trust * found.extra.theta, 0.0)
+        return found._replace(prior=prior / prior.sum(), extra=(found.extra, trust))
+
     def _match(self, learned: Any, mean: Array, start: Found | None) -> Found:
         width = self.scale * confidence_width(len(learned.prior), len(learned.source.labels), self.probability)
         joint = learned.means * learned.prior
         shift = solve_shift(joint, mean - joint.sum(axis=1), width)
-        prior = learned.prior * np.maximum(1.0 + self.trust * shift.theta, 0.0)
-        return Found(prior / prior.sum(), shift.converged, shift.iterations, shift)
+        return Found(learned.prior, shift.converged, shift.iterations, shift)
 
     def _derivative(self, learned: Any, found: Found) -> Float[Array, "classes columns"]:
-        shift: _Shift = found.extra
+        shift, trust = found.extra
         joint = learned.means * learned.prior
         answer = np.zeros_like(joint.T)
         if np.isfinite(shift.ridge):
             gram = joint.T @ joint + max(shift.ridge, 1e-15) * np.eye(joint.shape[1])
             answer = np.linalg.solve(gram, joint.T)
-        answer *= self.trust * learned.prior[:, None]
-        total = float(learned.prior @ (1.0 + self.trust * shift.theta))
+        answer *= trust * learned.prior[:, None]
+        total = float(learned.prior @ (1.0 + trust * shift.theta))
         return (answer - np.outer(found.prior, answer.sum(axis=0))) / total
 
 
