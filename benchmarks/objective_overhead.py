@@ -1,23 +1,32 @@
 """What the objective adds to a training step, as a ratio to cross-entropy's forward and backward in the same run.
 
 `added` is the time of weights, statistics and commit alone, given the per-example losses: `1 + added/cross-entropy` is
-the factor by which the loss grows. The contenders take turns, so that a busy machine slows all of them; medians and the
-middle half of the turns are printed. With `--step` the objective is also timed in a whole step of a ResNet-20.
+the factor by which the loss grows. It is the time of the objective, forward and backward, of losses that are given,
+less that of their plain mean, which cross-entropy has too. The contenders take turns, so that a busy machine slows all
+of them; medians and the middle half of the turns are printed. The batches change from step to step, so that the
+adversary has something to follow.
 
-    python benchmarks/objective_overhead.py [--turns 50] [--compiled] [--step] [--cpu-time]
+    python benchmarks/objective_overhead.py [--turns 50] [--compiled] [--step] [--cpu-time] [--record FILE]
 
-With `--cpu-time` the clock is the process's own, which stands still while another process has the core: for a machine
-that is busy, together with OMP_NUM_THREADS=1.
+With `--step` the objective is also timed beside a whole step of a ResNet-20. With `--cpu-time` the clock is the
+process's own, which stands still while another process has the core: for a machine that is busy, together with
+OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
+from typing import Any
 
 import torch
+from timing import environment
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -27,11 +36,14 @@ LIMITS = {("advshift", 1000): 1.3, ("exact", 1000): 1.6, ("advshift", 21000): 1.
 STEP_LIMITS = {"advshift": 1.01, "exact": 1.02}
 TURN = 10_000.0  # microseconds
 ADVERSARIES = ("advshift", "exact")
+PLAIN = "mean of given losses"
+
+Clock = Callable[[], float]
+Loss = Callable[[Tensor, Tensor], Tensor]
+Rows = list[dict[str, Any]]
 
 
-def interleaved(
-    contenders: dict[str, Callable[[], object]], turns: int, clock: Callable[[], float]
-) -> dict[str, list[float]]:
+def interleaved(contenders: dict[str, Callable[[], object]], turns: int, clock: Clock) -> dict[str, list[float]]:
     """Time the contenders in turns, in microseconds a run; a turn repeats what is short."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     repeats = {name: max(1, round(TURN / timed(run, 3, clock))) for name, run in contenders.items()}
@@ -41,7 +53,7 @@ def interleaved(
     return times
 
 
-def timed(run: Callable[[], object], repeats: int, clock: Callable[[], float]) -> float:
+def timed(run: Callable[[], object], repeats: int, clock: Clock) -> float:
     """Microseconds a run, after one that does not count."""
     run()
     begin = clock()
@@ -50,58 +62,70 @@ def timed(run: Callable[[], object], repeats: int, clock: Callable[[], float]) -
     return 1e6 * (clock() - begin) / repeats
 
 
-def spread(times: list[float]) -> str:
-    """Median and middle half."""
-    low, _, high = statistics.quantiles(times, n=4)
-    return f"{statistics.median(times):9.0f} µs ({low:.0f} to {high:.0f})"
+def compared(case: str, times: dict[str, list[float]], limits: dict[str, float]) -> Rows:
+    """Medians, middle halves, and ratios to the first contender, printed as they are found."""
+    base, plain = (statistics.median(times[name]) for name in (next(iter(times)), PLAIN))
+    rows: Rows = []
+    print(f"\n{case}")
+    for name, values in times.items():
+        low, median, high = statistics.quantiles(values, n=4)
+        ratio = 1.0 + (median - plain) / base if name.endswith("added") else median / base
+        limit = limits.get(name.split(":")[0]) if name.endswith("added") else None
+        print(
+            f"  {name:24} {median:9.0f} µs ({low:.0f} to {high:.0f})  {ratio:7.4f}×"
+            + (f"  (limit {limit})" if limit else "")
+        )
+        numbers = {"median_us": median, "low_us": low, "high_us": high, "ratio": ratio, "limit": limit}
+        rows.append({"case": case, "name": name, **numbers})
+    return rows
 
 
-def given_losses(losses: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """A loss that costs nothing."""
-    return lambda _, labels: losses
+class Batches:
+    """Eight batches in turn: their labels, logits for cross-entropy, and losses of which three quarters are below 2."""
+
+    def __init__(self, batch: int, classes: int) -> None:
+        self.logits = torch.randn(batch, classes, requires_grad=True)
+        self.losses = torch.zeros(batch, requires_grad=True)
+        hardness = 0.5 + 2.0 * torch.rand(classes)
+        labels = torch.cat([torch.randperm(classes) for _ in range(1 + 8 * batch // classes)])[: 8 * batch]
+        losses = hardness[labels] * torch.empty(8 * batch).exponential_()
+        turns = list(zip(labels.view(8, batch), losses.view(8, batch), strict=True))
+        self._turns = cycle(turns)
+
+    def step(self, loss: Loss) -> None:
+        """Run a loss forward and backward on the next batch."""
+        labels, losses = next(self._turns)
+        self.logits.grad = self.losses.grad = None
+        self.losses.data.copy_(losses)
+        loss(self.logits, labels).backward()
+
+    def given(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the batch's losses, at no cost."""
+        return self.losses
+
+    def mean(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the losses' plain mean."""
+        return self.losses.mean()
 
 
-def build(name: str, classes: int, losses: Tensor | None = None) -> RobustObjective:
-    """An objective with a known reference, of cross-entropy or of losses that are given."""
-    counts = 1.0 + torch.arange(classes, dtype=torch.float64)
-    loss = None if losses is None else given_losses(losses)
-    return RobustObjective(name, class_counts=counts, radius=0.1, loss=loss)
+def build(name: str, classes: int, loss: Loss | None = None) -> RobustObjective:
+    """An objective with a known reference."""
+    return RobustObjective(name, class_counts=1.0 + torch.arange(classes, dtype=torch.float64), radius=0.1, loss=loss)
 
 
-def losses_only(classes: int, turns: int, clock: Callable[[], float], *, compiled: bool, batch: int = 256) -> None:
+def losses_only(classes: int, turns: int, clock: Clock, *, compiled: bool, batch: int = 256) -> Rows:
     """The added time alone, beside cross-entropy."""
     torch.manual_seed(0)
-    logits = torch.randn(batch, classes, requires_grad=True)
-    labels = torch.randint(0, classes, (batch,))
-    losses = functional.cross_entropy(logits, labels, reduction="none").detach().requires_grad_()
-
-    def cross_entropy(function: Callable[..., Tensor] = functional.cross_entropy) -> None:
-        logits.grad = None
-        function(logits, labels).backward()
-
-    def added(objective: Callable[..., Tensor]) -> Callable[[], None]:
-        def run() -> None:
-            losses.grad = None
-            objective(logits, labels).backward()
-
-        return run
-
-    def whole(objective: Callable[..., Tensor]) -> Callable[[], None]:
-        return lambda: cross_entropy(objective)
-
-    contenders: dict[str, Callable[[], object]] = {"cross-entropy": cross_entropy}
+    batches = Batches(batch, classes)
+    losses: dict[str, Loss] = {"cross-entropy": functional.cross_entropy, PLAIN: batches.mean}
     for name in ADVERSARIES:
-        alone, all_of_it = build(name, classes, losses), build(name, classes)
-        contenders[f"{name}: added"] = added(torch.compile(alone, fullgraph=True) if compiled else alone)
-        contenders[f"{name}: whole loss"] = whole(torch.compile(all_of_it, fullgraph=True) if compiled else all_of_it)
-    times = interleaved(contenders, turns, clock)
-    base = statistics.median(times["cross-entropy"])
-    print(f"\nbatch {batch}, {classes} classes, {'compiled' if compiled else 'eager'}")
-    for name, values in times.items():
-        kind = name.split(":")[0]
-        ratio = statistics.median(values) / base + (1.0 if name.endswith("added") else 0.0)
-        limit = f"  (limit {LIMITS[kind, classes]})" if name.endswith("added") and (kind, classes) in LIMITS else ""
-        print(f"  {name:22} {spread(values)}  {ratio:6.3f}×{limit}")
+        alone, whole = build(name, classes, batches.given), build(name, classes)
+        losses[f"{name}: added"] = torch.compile(alone, fullgraph=True) if compiled else alone
+        losses[f"{name}: whole loss"] = torch.compile(whole, fullgraph=True) if compiled else whole
+    contenders = {name: (lambda loss=loss: batches.step(loss)) for name, loss in losses.items()}
+    limits = {name: LIMITS[name, classes] for name in ADVERSARIES}
+    case = f"batch {batch}, {classes} classes, {'compiled' if compiled else 'eager'}"
+    return compared(case, interleaved(contenders, turns, clock), limits)
 
 
 class Block(nn.Module):
@@ -133,49 +157,49 @@ def resnet20(classes: int) -> nn.Module:
     return nn.Sequential(*stem, *[Block(*width) for width in widths], *head)
 
 
-def whole_steps(turns: int, clock: Callable[[], float], batch: int = 128, classes: int = 100) -> None:
+def whole_steps(turns: int, clock: Clock, batch: int = 128, classes: int = 100) -> Rows:
     """A step of a CIFAR ResNet-20: the loss's added time over everything else."""
     torch.manual_seed(0)
     model = resnet20(classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     images, labels = torch.randn(batch, 3, 32, 32), torch.randint(0, classes, (batch,))
-    losses = torch.rand(batch, requires_grad=True)
+    batches = Batches(batch, classes)
 
     def step() -> None:
         optimizer.zero_grad()
         functional.cross_entropy(model(images), labels).backward()
         optimizer.step()
 
-    logits = torch.randn(batch, classes)
-    contenders: dict[str, Callable[[], object]] = {"step with cross-entropy": step}
+    contenders: dict[str, Callable[[], object]] = {"step": step, PLAIN: lambda: batches.step(batches.mean)}
     for name in ADVERSARIES:
-        objective = build(name, classes, losses)
-        contenders[f"{name}: added"] = lambda objective=objective: objective(logits, labels).backward()  # type: ignore[misc]
+        objective = build(name, classes, batches.given)
+        contenders[f"{name}: added"] = lambda objective=objective: batches.step(objective)  # type: ignore[misc]
     times = interleaved(contenders, turns, clock)
-    base = statistics.median(times["step with cross-entropy"])
-    print(f"\nResNet-20, batch {batch}, {classes} classes, eager")
-    for name, values in times.items():
-        added = name.endswith("added")
-        limit = f"  (limit {STEP_LIMITS[name.split(':')[0]]})" if added else ""
-        print(f"  {name:24} {spread(values)}  {statistics.median(values) / base + added:6.4f}×{limit}")
+    return compared(f"ResNet-20, batch {batch}, {classes} classes, eager", times, STEP_LIMITS)
 
 
 def main() -> None:
-    """Read the options and run."""
+    """Read the options, run, and keep a record where one is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--turns", type=int, default=50)
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--step", action="store_true")
     parser.add_argument("--cpu-time", action="store_true")
+    parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
     clock = time.process_time if arguments.cpu_time else time.perf_counter
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {arguments.turns} turns")
+    rows: Rows = []
     for classes, turns in ((1000, arguments.turns), (21000, max(10, arguments.turns // 3))):
-        losses_only(classes, turns, clock, compiled=False)
-        if arguments.compiled:
-            losses_only(classes, turns, clock, compiled=True)
+        for compiled in (False, True) if arguments.compiled else (False,):
+            rows += losses_only(classes, turns, clock, compiled=compiled)
     if arguments.step:
-        whole_steps(max(10, arguments.turns // 3), clock)
+        rows += whole_steps(max(10, arguments.turns // 3), clock)
+    if arguments.record:
+        command = " ".join(["python", "benchmarks/objective_overhead.py", *sys.argv[1:]])
+        found = {"command": command, "environment": environment("advshift", "numpy", "torch"), "rows": rows}
+        found["environment"]["threads"] = torch.get_num_threads()
+        arguments.record.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

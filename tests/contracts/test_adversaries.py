@@ -6,12 +6,13 @@ import copy
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 
 from advshift import RobustObjective
-from advshift.adversaries import ADVERSARIES, Adversary, ClassLosses
+from advshift.adversaries import ADVERSARIES, Adversary, AdvShiftAdversary, ClassLosses
 
 CLASSES = 5
 REFERENCE = torch.tensor([0.4, 0.3, 0.2, 0.1, 0.0])
@@ -75,6 +76,53 @@ def test_a_step_keeps_names_shapes_and_dtypes(name: str, options: Any, dtype: to
     for before, after in zip(state, moved, strict=True):
         assert (before.shape, before.dtype) == (after.shape, after.dtype)
         assert before.dtype == dtype
+
+
+@by_case
+@settings(max_examples=25)
+@given(batches=st.lists(st.tuples(numbers, amounts), min_size=1, max_size=4))
+def test_numpy_and_tensors_agree_to_the_last_digits(name: str, options: Any, batches: Any) -> None:
+    adversary = build(name, options)
+    assert adversary.takes_numpy
+    state = adversary.init(REFERENCE)
+    for sums, counts in batches:
+        losses = losses_of(sums, counts)
+        arrays = type(state)(*[tensor.numpy() for tensor in state])
+        own = ClassLosses(losses.sums.numpy(), losses.counts.numpy(), losses.counts.numpy().sum())
+        with np.errstate(all="ignore"):
+            moved, _ = adversary.step(arrays, own, REFERENCE.numpy())
+            found = adversary.distribution(moved, REFERENCE.numpy())
+        state, _ = adversary.step(state, losses, REFERENCE)
+        for array, tensor in zip(moved, state, strict=True):
+            assert array.dtype == np.float32
+            torch.testing.assert_close(torch.as_tensor(array), tensor, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            torch.as_tensor(found), adversary.distribution(state, REFERENCE), rtol=1e-5, atol=1e-7
+        )
+
+
+class InTensors(AdvShiftAdversary):
+    """As an adversary of someone's own that is written for tensors alone."""
+
+    takes_numpy = False
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_the_objective_moves_alike_in_numpy_and_in_tensors(known: bool, soft: bool) -> None:
+    reference: dict[str, Any] = {"class_counts": [40, 30, 20, 10]} if known else {"num_classes": 4}
+    rest: dict[str, Any] = {"start_after": 2} | reference | ({} if soft else {"ignore_index": 3})
+    one, other = (RobustObjective(kind(0.05, step_size=0.1), **rest) for kind in (AdvShiftAdversary, InTensors))
+    generator = torch.Generator().manual_seed(0)
+    for step in range(6):
+        logits = torch.randn(20, 4, generator=generator)
+        logits[0] = float("inf") if step == 3 else 0.0
+        labels = torch.randint(0, 4, (20,), generator=generator)
+        given = torch.rand(20, 4, generator=generator).softmax(1) if soft else labels
+        losses = [objective(logits.requires_grad_(), given) for objective in (one, other)]
+        torch.testing.assert_close(losses[0], losses[1], rtol=1e-6, atol=0, equal_nan=True)
+    assert one.skipped.item() > 0
+    torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=2e-6, atol=1e-7)
 
 
 @by_case

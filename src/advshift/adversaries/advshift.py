@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, NamedTuple
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from advshift.adversaries.base import (
     LOG_OF_NOTHING,
@@ -20,8 +18,8 @@ from advshift.adversaries.base import (
     log_on_support,
     on_host,
 )
-from advshift.numerics.backend import from_host
-from advshift.numerics.proximal import ProximalStep, exact_proximal_step
+from advshift.numerics.backend import choose, from_host, namespace, restrict
+from advshift.numerics.proximal import ProximalStep, exact_proximal_step, log_normalised
 from advshift.types import Array
 
 __all__ = ["AdvShiftAdversary", "AdvShiftInfo", "AdvShiftState"]
@@ -33,19 +31,20 @@ PROXIMAL_STEPS = 5  # Newton steps of the exact proximal step
 class AdvShiftState(NamedTuple):
     """The logarithm of the adversary's distribution."""
 
-    log_distribution: Float[Tensor, "classes"]
+    log_distribution: Float[Array, "classes"]
 
     @property
-    def distribution(self) -> Float[Tensor, "classes"]:
+    def distribution(self) -> Float[Array, "classes"]:
         """The adversary's distribution."""
-        return self.log_distribution.exp()
+        distribution: Array = namespace(self.log_distribution).exp(self.log_distribution)
+        return distribution
 
 
 class AdvShiftInfo(NamedTuple):
     """The divergence `KL(π ‖ p)` before the step, and the penalty `α` that the step took."""
 
-    divergence: Float[Tensor, ""]
-    penalty: Float[Tensor, ""]
+    divergence: Float[Array, ""]
+    penalty: Float[Array, ""]
 
 
 class AdvShiftAdversary(Adversary):
@@ -79,6 +78,7 @@ class AdvShiftAdversary(Adversary):
     Reference: Zhang, Menon, Veit, Bhojanapalli, Kumar, Sra: Coping with label shift via distributionally robust
     optimisation (ICLR 2021).
 
+    >>> import torch
     >>> adversary = AdvShiftAdversary(radius=0.1, initial="reference")
     >>> reference = torch.tensor([0.5, 0.5])
     >>> losses = ClassLosses(torch.tensor([8.0, 0.0]), torch.tensor([4.0, 4.0]), torch.tensor(8.0))
@@ -88,6 +88,7 @@ class AdvShiftAdversary(Adversary):
     """
 
     name = "advshift"
+    takes_numpy = True
     clip = 2.0
     refusals: ClassVar[dict[str, str]] = {
         "uncertainty": "its penalty and its mirror step are those of the KL ball; use adversary='exact' for another set"
@@ -115,46 +116,43 @@ class AdvShiftAdversary(Adversary):
         check_choice("step", step, StepRule)
         self.stabilise_towards, self.initial, self.rule = stabilise_towards, initial, step
 
-    def init(self, reference: Float[Tensor, "classes"]) -> AdvShiftState:
+    def init(self, reference: Float[Array, "classes"]) -> AdvShiftState:
         """Begin at the uniform distribution or the reference."""
         return AdvShiftState(log_on_support(initial_distribution(self.initial, reference)))
 
     def step(
-        self, state: AdvShiftState, losses: ClassLosses, reference: Float[Tensor, "classes"]
+        self, state: AdvShiftState, losses: ClassLosses, reference: Float[Array, "classes"]
     ) -> tuple[AdvShiftState, AdvShiftInfo]:
         """Ascend, be pulled back, and mix."""
         log_reference = log_on_support(reference)
         gradient = estimated_class_losses(losses, reference)
         divergence = _divergence(state.log_distribution, log_reference)
         if self.rule == "published":
-            penalty = (divergence >= self.radius).to(divergence) * self.penalty
-            pulled = _pull(state.log_distribution, log_reference, penalty)
-            moved = torch.log_softmax(torch.add(pulled, gradient, alpha=self.step_size), dim=0)
+            penalty = choose(divergence >= self.radius, self.penalty, 0.0 * divergence)
+            pulled = (state.log_distribution + penalty * log_reference) / (1.0 + penalty)
+            moved = log_normalised(pulled + self.step_size * gradient)
         else:
             moved, penalty = self._proximal(state, gradient, reference)
         return AdvShiftState(self._stabilised(moved, reference)), AdvShiftInfo(divergence, penalty)
 
-    def _stabilised(self, log_distribution: Tensor, reference: Tensor) -> Tensor:
+    def _stabilised(self, log_distribution: Array, reference: Array) -> Array:
         if self.stabiliser > 0:
+            xp = namespace(reference)
             anchor = initial_distribution(self.stabilise_towards, reference)
-            log_distribution = torch.lerp(log_distribution.exp(), anchor, self.stabiliser).log()
-        return log_distribution.masked_fill(reference == 0, LOG_OF_NOTHING)
+            mixed = (1.0 - self.stabiliser) * xp.exp(log_distribution) + self.stabiliser * anchor
+            log_distribution = xp.log(mixed)
+        return restrict(log_distribution, reference > 0, LOG_OF_NOTHING)
 
-    def _proximal(self, state: AdvShiftState, gradient: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
+    def _proximal(self, state: AdvShiftState, gradient: Array, reference: Array) -> tuple[Array, Array]:
         """Solve the proximal step with `λ = η/2` and `γ = α/η`; on the host through NumPy."""
 
         def solve(own: Array, centre: Array, losses: Array) -> ProximalStep:
             half, weight = 0.5 * self.step_size, self.penalty / self.step_size
             return exact_proximal_step(own, centre, losses, half, weight, self.radius, steps=PROXIMAL_STEPS)
 
-        found = on_host(solve, state.log_distribution, reference.log(), gradient)
+        found = on_host(solve, state.log_distribution, namespace(reference).log(reference), gradient)
         return from_host(found.log_weights, gradient), from_host(found.penalty, gradient)
 
 
-def _pull(log_distribution: Tensor, log_reference: Tensor, penalty: Tensor) -> Tensor:
-    """`log (π·p^α)^{1/(1+α)}`, not normalised: the published step in three kernels."""
-    return torch.addcmul(log_distribution, log_reference, penalty) / (1.0 + penalty)
-
-
-def _divergence(log_distribution: Tensor, log_reference: Tensor) -> Float[Tensor, ""]:
-    return torch.dot(log_distribution.exp(), log_distribution - log_reference)
+def _divergence(log_distribution: Array, log_reference: Array) -> Float[Array, ""]:
+    return (namespace(log_distribution).exp(log_distribution) * (log_distribution - log_reference)).sum()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from advshift.adversaries.base import (
     Adversary,
@@ -19,7 +17,9 @@ from advshift.adversaries.base import (
     initial_distribution,
 )
 from advshift.errors import InputError
+from advshift.numerics.backend import choose
 from advshift.numerics.projection import project_kl_ball, project_simplex
+from advshift.types import Array
 
 __all__ = ["AgnosticAdversary", "AgnosticState"]
 
@@ -30,7 +30,7 @@ PROJECTION_STEPS = 20
 class AgnosticState(NamedTuple):
     """The adversary's distribution."""
 
-    distribution: Float[Tensor, "classes"]
+    distribution: Float[Array, "classes"]
 
 
 class AgnosticAdversary(Adversary):
@@ -51,6 +51,7 @@ class AgnosticAdversary(Adversary):
     """
 
     name = "agnostic"
+    takes_numpy = True
 
     def __init__(
         self,
@@ -72,17 +73,17 @@ class AgnosticAdversary(Adversary):
         self.radius = None if radius is None else check_number("the radius", radius, low=0.0)
         self.initial = initial
 
-    def init(self, reference: Float[Tensor, "classes"]) -> AgnosticState:
+    def init(self, reference: Float[Array, "classes"]) -> AgnosticState:
         """Begin at the reference or the uniform distribution."""
-        return AgnosticState(initial_distribution(self.initial, reference).clone())
+        return AgnosticState(initial_distribution(self.initial, reference) + 0.0)
 
     def step(
-        self, state: AgnosticState, losses: ClassLosses, reference: Float[Tensor, "classes"]
+        self, state: AgnosticState, losses: ClassLosses, reference: Float[Array, "classes"]
     ) -> tuple[AgnosticState, Nothing]:
         """Ascend and project."""
-        moved = torch.add(state.distribution, estimated_class_losses(losses, reference), alpha=self.step_size)
+        moved = state.distribution + self.step_size * estimated_class_losses(losses, reference)
         if self.radius is None:
-            moved = torch.where(reference > 0, moved, moved.max() - 2.0)  # too low for the projection to keep
+            moved = choose(reference > 0, moved, moved.max() - 2.0)  # too low for the projection to keep
             return AgnosticState(project_simplex(moved, check=False)), Nothing()
         found = project_kl_ball(moved, reference, self.radius, steps=PROJECTION_STEPS)
         return AgnosticState(found.distribution), Nothing()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from jaxtyping import Float
-from torch import Tensor
 
 from advshift.adversaries.base import Adversary, ClassLosses, Nothing, initial_distribution
+from advshift.types import Array
 
 __all__ = ["BalancedAdversary"]
 
@@ -21,19 +21,20 @@ class BalancedAdversary(Adversary):
     """
 
     name = "balanced"
+    takes_numpy = True
     refusals: ClassVar[dict[str, str]] = {
         "radius": "its target does not move; a radius belongs to 'advshift' or 'exact'",
         "uncertainty": "its target does not move; use adversary='exact' for a set",
     }
 
-    def init(self, reference: Float[Tensor, "classes"]) -> Nothing:
+    def init(self, reference: Float[Array, "classes"]) -> Nothing:
         """Remember nothing."""
         return Nothing()
 
-    def step(self, state: Nothing, losses: ClassLosses, reference: Float[Tensor, "classes"]) -> tuple[Nothing, Nothing]:
+    def step(self, state: Nothing, losses: ClassLosses, reference: Float[Array, "classes"]) -> tuple[Nothing, Nothing]:
         """Move nothing."""
         return state, Nothing()
 
-    def distribution(self, state: Nothing, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+    def distribution(self, state: Nothing, reference: Float[Array, "classes"]) -> Float[Array, "classes"]:
         """Return the uniform distribution over the reference's classes."""
         return initial_distribution("uniform", reference)

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, cast, get_args
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from advshift.errors import InputError
-from advshift.numerics.backend import to_host
+from advshift.numerics.backend import is_torch, namespace, restrict, to_host
+from advshift.types import Array
 
 __all__ = [
     "Adversary",
@@ -38,9 +38,9 @@ LOG_OF_NOTHING = -1e4  # stands for log 0: finite, so that 0·log 0 is 0, and it
 class ClassLosses(NamedTuple):
     """What a step learns of the data: per class, the sum of the losses and the number of examples; and their total."""
 
-    sums: Float[Tensor, "classes"]
-    counts: Float[Tensor, "classes"]
-    total: Float[Tensor, ""]
+    sums: Float[Array, "classes"]
+    counts: Float[Array, "classes"]
+    total: Float[Array, ""]
 
 
 class Nothing(NamedTuple):
@@ -50,59 +50,61 @@ class Nothing(NamedTuple):
 class Adversary(ABC):
     """A rule by which the label distribution that the learner is trained on moves.
 
-    A state is a named tuple of tensors of fixed shape: what the next step needs, and nothing else.
-    `init` and `step` are pure functions of tensors. A step takes no Python branch on a value, so that it compiles as
-    one graph and never waits for a device.
+    A state is a named tuple of arrays of fixed shape: what the next step needs, and nothing else.
+    `init` and `step` are pure functions. A step takes no Python branch on a value, so that it compiles as one graph and
+    never waits for a device. One that is written for NumPy arrays as well as for tensors may say so in `takes_numpy`:
+    the objective then steps on NumPy views of its buffers where they lie on the host, at a third of the cost.
     """
 
     name: ClassVar[str]
     clip: float = float("inf")  # the largest loss of an example that the adversary gets to see
     weighting: ClassVar[Weighting] = "importance"  # how the published learner weights its examples
     immediate: ClassVar[bool] = False  # whether a batch is weighted by the step that it causes itself
+    takes_numpy: ClassVar[bool] = False  # whether `step` and `distribution` work on NumPy arrays, too
     warms_up: ClassVar[bool] = False  # whether the state gathers statistics while a delayed start is awaited
     refusals: ClassVar[dict[str, str]] = {}  # options that make no sense here -> the reason
 
     @abstractmethod
-    def init(self, reference: Float[Tensor, "classes"]) -> Any:
+    def init(self, reference: Float[Array, "classes"]) -> Any:
         """Return the state before the first step."""
 
     @abstractmethod
-    def step(self, state: Any, losses: ClassLosses, reference: Float[Tensor, "classes"]) -> tuple[Any, Any]:
+    def step(self, state: Any, losses: ClassLosses, reference: Float[Array, "classes"]) -> tuple[Any, Any]:
         """Return the state after one look at the class losses, and a named tuple of diagnostics."""
 
-    def distribution(self, state: Any, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+    def distribution(self, state: Any, reference: Float[Array, "classes"]) -> Float[Array, "classes"]:
         """Return the label distribution that the learner is to train on."""
-        return cast(Tensor, state.distribution)
+        return cast(Array, state.distribution)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
         return f"{type(self).__name__}({values})"
 
 
-def initial_distribution(initial: Initial, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+def initial_distribution(initial: Initial, reference: Float[Array, "classes"]) -> Float[Array, "classes"]:
     """The reference, or the uniform distribution over the classes that have mass in it."""
     if initial == "reference":
         return reference
-    present = (reference > 0).to(reference.dtype)
+    present = namespace(reference).astype(reference > 0, reference.dtype)
     return present / present.sum()
 
 
-def estimated_class_losses(losses: ClassLosses, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+def estimated_class_losses(losses: ClassLosses, reference: Float[Array, "classes"]) -> Float[Array, "classes"]:
     """The unbiased estimate `g_i = (1/b) Σ_j 1[y_j = i]·ℓ_j / p_i` of the class losses; 0 where `p_i = 0`."""
-    return (losses.sums / (losses.total * reference)).masked_fill_(reference == 0, 0.0)
+    return restrict(losses.sums / (losses.total * reference), reference > 0, 0.0)
 
 
-def log_on_support(distribution: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+def log_on_support(distribution: Float[Array, "classes"]) -> Float[Array, "classes"]:
     """The logarithm, with a large negative number for log 0."""
-    return distribution.log().clamp_min(LOG_OF_NOTHING)
+    return restrict(namespace(distribution).log(distribution), distribution > 0, LOG_OF_NOTHING)
 
 
-def on_host(function: Callable[..., T], *tensors: Tensor) -> T:
+def on_host(function: Callable[..., T], *arrays: Array) -> T:
     """Apply a function of small arrays: through NumPy on the host, where an iteration is several times as fast."""
-    if tensors[0].device.type != "cpu" or torch.compiler.is_compiling():
-        return function(*tensors)
+    if is_torch(arrays[0]) and (arrays[0].device.type != "cpu" or torch.compiler.is_compiling()):
+        return function(*arrays)
     with np.errstate(all="ignore"):
-        return function(*map(to_host, tensors))
+        return function(*map(to_host, arrays))
 
 
 def check_number(name: str, value: Any, *, low: float, high: float = float("inf"), open_low: bool = False) -> float:

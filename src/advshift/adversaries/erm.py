@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from jaxtyping import Float
-from torch import Tensor
 
 from advshift.adversaries.base import Adversary, ClassLosses, Nothing
+from advshift.types import Array
 
 __all__ = ["ERMAdversary"]
 
@@ -21,19 +21,20 @@ class ERMAdversary(Adversary):
     """
 
     name = "erm"
+    takes_numpy = True
     refusals: ClassVar[dict[str, str]] = {
         "radius": "empirical risk minimisation fears no shift; a radius belongs to 'advshift' or 'exact'",
         "uncertainty": "empirical risk minimisation fears no shift; use adversary='exact' for a set",
     }
 
-    def init(self, reference: Float[Tensor, "classes"]) -> Nothing:
+    def init(self, reference: Float[Array, "classes"]) -> Nothing:
         """Remember nothing."""
         return Nothing()
 
-    def step(self, state: Nothing, losses: ClassLosses, reference: Float[Tensor, "classes"]) -> tuple[Nothing, Nothing]:
+    def step(self, state: Nothing, losses: ClassLosses, reference: Float[Array, "classes"]) -> tuple[Nothing, Nothing]:
         """Move nothing."""
         return state, Nothing()
 
-    def distribution(self, state: Nothing, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+    def distribution(self, state: Nothing, reference: Float[Array, "classes"]) -> Float[Array, "classes"]:
         """Return the reference."""
         return reference

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
 
 from advshift.adversaries.base import Adversary, ClassLosses, check_number, on_host
 from advshift.errors import InputError
-from advshift.numerics.backend import as_numpy, from_host
+from advshift.numerics.backend import as_numpy, choose, from_host, namespace
 from advshift.numerics.classwise import class_means
 from advshift.sets import SETS, UncertaintySet
 from advshift.types import Array, WorstCase
@@ -26,39 +25,39 @@ SEARCH_STEPS = {"kl": 5, "reverse-kl": 12}
 class RunningLosses(NamedTuple):
     """Moving averages of the class losses, and the weight that each has gathered, from 0 to 1."""
 
-    averages: Float[Tensor, "classes"]
-    weights: Float[Tensor, "classes"]
+    averages: Float[Array, "classes"]
+    weights: Float[Array, "classes"]
 
     def seen(self, losses: ClassLosses, momentum: float) -> RunningLosses:
         """Move the averages of the classes in the batch towards its mean losses."""
-        share = (losses.counts > 0).to(self.averages) * (1.0 - momentum)
+        share = (1.0 - momentum) * namespace(losses.counts).astype(losses.counts > 0, losses.counts.dtype)
         means = class_means(losses.sums, losses.counts)
         return RunningLosses(
-            torch.lerp(self.averages, means, share), torch.lerp(self.weights, torch.ones_like(self.weights), share)
+            self.averages + share * (means - self.averages), self.weights + share * (1.0 - self.weights)
         )
 
-    def estimates(self, reference: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+    def estimates(self, reference: Float[Array, "classes"]) -> Float[Array, "classes"]:
         """The averages without their start-up bias; for a class not yet seen, the mean over those that were."""
-        known = self.weights > 0
-        losses = torch.where(known, self.averages / self.weights, 0.0)
-        mass = reference * known
-        return torch.where(known, losses, torch.dot(mass, losses) / mass.sum().clamp_min(1e-30))
+        unseen = namespace(reference).astype(self.weights == 0, reference.dtype)
+        losses = self.averages / (self.weights + unseen)
+        mean = (reference * losses).sum() / ((reference - reference * unseen).sum() + 1e-30)
+        return losses + unseen * mean
 
 
 class ExactState(NamedTuple):
     """The running class losses, the worst case at them, and its multiplier, where the next search begins."""
 
-    averages: Float[Tensor, "classes"]
-    weights: Float[Tensor, "classes"]
-    distribution: Float[Tensor, "classes"]
-    multiplier: Float[Tensor, ""]
+    averages: Float[Array, "classes"]
+    weights: Float[Array, "classes"]
+    distribution: Float[Array, "classes"]
+    multiplier: Float[Array, ""]
 
 
 class ExactInfo(NamedTuple):
     """The worst-case risk at the running class losses, and whether its search converged."""
 
-    value: Float[Tensor, ""]
-    converged: Bool[Tensor, ""]
+    value: Float[Array, ""]
+    converged: Bool[Array, ""]
 
 
 class ExactAdversary(Adversary):
@@ -87,6 +86,7 @@ class ExactAdversary(Adversary):
     """
 
     name = "exact"
+    takes_numpy = True
     clip = 2.0
     warms_up = True
 
@@ -108,7 +108,7 @@ class ExactAdversary(Adversary):
                 "training cannot put mass on a class without examples, whatever its weight; use support='reference'"
             )
 
-    def init(self, reference: Float[Tensor, "classes"]) -> ExactState:
+    def init(self, reference: Float[Array, "classes"]) -> ExactState:
         """Begin at the set's centre."""
         nothing = torch.zeros_like(reference)
         centre = self.uncertainty.worst_case(nothing, reference).distribution
@@ -117,16 +117,16 @@ class ExactAdversary(Adversary):
         return ExactState(nothing, nothing.clone(), centre.to(reference).clone(), nothing.sum())
 
     def step(
-        self, state: ExactState, losses: ClassLosses, reference: Float[Tensor, "classes"]
+        self, state: ExactState, losses: ClassLosses, reference: Float[Array, "classes"]
     ) -> tuple[ExactState, ExactInfo]:
         """Update the running losses and respond to them."""
         running = RunningLosses(state.averages, state.weights).seen(losses, self.momentum)
         worst = self._respond(running.estimates(reference), reference, state.multiplier)
-        multiplier = torch.nan_to_num(worst.multiplier, nan=0.0, posinf=0.0)
-        distribution = torch.where(worst.converged, worst.distribution, state.distribution)
+        multiplier = choose(worst.multiplier < float("inf"), worst.multiplier, 0.0)  # nan and infinity start nothing
+        distribution = choose(worst.converged, worst.distribution, state.distribution)
         return ExactState(*running, distribution, multiplier), ExactInfo(worst.value, worst.converged)
 
-    def _respond(self, risks: Tensor, reference: Tensor, start: Tensor) -> WorstCase:
+    def _respond(self, risks: Array, reference: Array, start: Array) -> WorstCase:
         steps = SEARCH_STEPS.get(self.uncertainty.name, 1)
 
         def respond(risks: Array, reference: Array, start: Array) -> WorstCase:

@@ -6,12 +6,11 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from advshift.adversaries.base import Adversary, ClassLosses, Nothing
 from advshift.errors import InputError
 from advshift.numerics.backend import as_numpy, check_distribution
-from advshift.types import ArrayLike
+from advshift.types import Array, ArrayLike
 
 __all__ = ["FixedAdversary", "FixedState"]
 
@@ -19,7 +18,7 @@ __all__ = ["FixedAdversary", "FixedState"]
 class FixedState(NamedTuple):
     """The target."""
 
-    distribution: Float[Tensor, "classes"]
+    distribution: Float[Array, "classes"]
 
 
 class FixedAdversary(Adversary):
@@ -38,6 +37,7 @@ class FixedAdversary(Adversary):
     """
 
     name = "fixed"
+    takes_numpy = True
     refusals: ClassVar[dict[str, str]] = {
         "radius": "its target does not move; find the worst case of a ball first and pass its distribution",
         "uncertainty": "its target does not move; find the worst case of a set first and pass its distribution",
@@ -49,7 +49,7 @@ class FixedAdversary(Adversary):
             raise InputError(f"the fixed distribution must be one number per class; got shape {self.target.shape}")
         check_distribution(self.target, "the fixed distribution")
 
-    def init(self, reference: Float[Tensor, "classes"]) -> FixedState:
+    def init(self, reference: Float[Array, "classes"]) -> FixedState:
         """Bring the target to the reference's device and dtype."""
         target = torch.as_tensor(self.target).to(reference)
         if target.shape != reference.shape:
@@ -61,7 +61,7 @@ class FixedAdversary(Adversary):
         return FixedState(target)
 
     def step(
-        self, state: FixedState, losses: ClassLosses, reference: Float[Tensor, "classes"]
+        self, state: FixedState, losses: ClassLosses, reference: Float[Array, "classes"]
     ) -> tuple[FixedState, Nothing]:
         """Move nothing."""
         return state, Nothing()

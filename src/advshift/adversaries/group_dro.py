@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from advshift.adversaries.base import (
     LOG_OF_NOTHING,
@@ -20,7 +18,10 @@ from advshift.adversaries.base import (
     log_on_support,
 )
 from advshift.errors import InputError
+from advshift.numerics.backend import choose, namespace, restrict
 from advshift.numerics.classwise import class_means
+from advshift.numerics.proximal import log_normalised
+from advshift.types import Array
 
 __all__ = ["GroupDROAdversary", "GroupDROState"]
 
@@ -28,12 +29,13 @@ __all__ = ["GroupDROAdversary", "GroupDROState"]
 class GroupDROState(NamedTuple):
     """The logarithm of the distribution over the groups."""
 
-    log_distribution: Float[Tensor, "classes"]
+    log_distribution: Float[Array, "classes"]
 
     @property
-    def distribution(self) -> Float[Tensor, "classes"]:
+    def distribution(self) -> Float[Array, "classes"]:
         """The distribution over the groups."""
-        return self.log_distribution.exp()
+        distribution: Array = namespace(self.log_distribution).exp(self.log_distribution)
+        return distribution
 
 
 class GroupDROAdversary(Adversary):
@@ -58,6 +60,7 @@ class GroupDROAdversary(Adversary):
     """
 
     name = "group-dro"
+    takes_numpy = True
     weighting = "class-means"
     refusals: ClassVar[dict[str, str]] = {
         "radius": "its exponentiated gradient may go anywhere on the simplex; use adversary='advshift' for a KL ball",
@@ -82,16 +85,18 @@ class GroupDROAdversary(Adversary):
             )
         self.examples = None if examples is None else check_number("examples", examples, low=1.0)
 
-    def init(self, reference: Float[Tensor, "classes"]) -> GroupDROState:
+    def init(self, reference: Float[Array, "classes"]) -> GroupDROState:
         """Begin at the uniform distribution or the reference."""
         return GroupDROState(log_on_support(initial_distribution(self.initial, reference)))
 
     def step(
-        self, state: GroupDROState, losses: ClassLosses, reference: Float[Tensor, "classes"]
+        self, state: GroupDROState, losses: ClassLosses, reference: Float[Array, "classes"]
     ) -> tuple[GroupDROState, Nothing]:
         """Multiply by the exponential of the adjusted group losses, and normalise."""
         adjusted = class_means(losses.sums, losses.counts)
         if self.examples is not None and self.adjustment > 0:
-            adjusted = adjusted + self.adjustment * (self.examples * reference).clamp_min(1.0).rsqrt()
-        moved = torch.where(reference > 0, state.log_distribution + self.step_size * adjusted, LOG_OF_NOTHING)
-        return GroupDROState(torch.log_softmax(moved, dim=0).clamp_min(LOG_OF_NOTHING)), Nothing()
+            sizes = self.examples * reference
+            adjusted = adjusted + self.adjustment * choose(sizes > 1.0, sizes, 1.0) ** -0.5
+        moved = state.log_distribution + self.step_size * adjusted
+        moved = log_normalised(restrict(moved, reference > 0, LOG_OF_NOTHING))
+        return GroupDROState(choose(moved > LOG_OF_NOTHING, moved, LOG_OF_NOTHING)), Nothing()

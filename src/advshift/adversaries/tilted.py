@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from advshift.adversaries.base import (
     LOG_OF_NOTHING,
@@ -16,7 +14,10 @@ from advshift.adversaries.base import (
     check_number,
     log_on_support,
 )
+from advshift.numerics.backend import choose, namespace
 from advshift.numerics.classwise import class_means
+from advshift.numerics.proximal import log_normalised
+from advshift.types import Array
 
 __all__ = ["TiltedAdversary", "TiltedState"]
 
@@ -24,7 +25,7 @@ __all__ = ["TiltedAdversary", "TiltedState"]
 class TiltedState(NamedTuple):
     """The distribution at the last batch; no step reads it."""
 
-    distribution: Float[Tensor, "classes"]
+    distribution: Float[Array, "classes"]
 
 
 class TiltedAdversary(Adversary):
@@ -39,6 +40,7 @@ class TiltedAdversary(Adversary):
     rate
         `s`: 0 is the mean over the reference's classes, infinity the worst class.
 
+    >>> import torch
     >>> losses = ClassLosses(torch.tensor([1.0, 0.0, 4.0]), torch.tensor([2.0, 0.0, 2.0]), torch.tensor(4.0))
     >>> reference = torch.tensor([0.5, 0.25, 0.25])
     >>> TiltedAdversary(1.0).step(TiltedState(reference), losses, reference)[0].distribution
@@ -46,6 +48,7 @@ class TiltedAdversary(Adversary):
     """
 
     name = "tilted"
+    takes_numpy = True
     weighting = "class-means"
     immediate = True
     refusals: ClassVar[dict[str, str]] = {
@@ -56,14 +59,14 @@ class TiltedAdversary(Adversary):
     def __init__(self, rate: float = 1.0) -> None:
         self.rate = check_number("the rate", rate, low=0.0)
 
-    def init(self, reference: Float[Tensor, "classes"]) -> TiltedState:
+    def init(self, reference: Float[Array, "classes"]) -> TiltedState:
         """Begin at the reference."""
-        return TiltedState(reference.clone())
+        return TiltedState(reference + 0.0)
 
     def step(
-        self, state: TiltedState, losses: ClassLosses, reference: Float[Tensor, "classes"]
+        self, state: TiltedState, losses: ClassLosses, reference: Float[Array, "classes"]
     ) -> tuple[TiltedState, Nothing]:
         """Tilt the reference, restricted to the classes of the batch, by their mean losses."""
         exponent = log_on_support(reference) + self.rate * class_means(losses.sums, losses.counts)
-        exponent = torch.where(losses.counts > 0, exponent, LOG_OF_NOTHING)
-        return TiltedState(torch.softmax(exponent, dim=0)), Nothing()
+        exponent = choose(losses.counts > 0, exponent, LOG_OF_NOTHING)
+        return TiltedState(namespace(exponent).exp(log_normalised(exponent))), Nothing()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import array_api_compat
 import array_api_compat.numpy as numpy_namespace
@@ -25,6 +25,7 @@ __all__ = [
     "as_like",
     "as_numpy",
     "as_scalar",
+    "calmly",
     "check_broadcast",
     "check_distribution",
     "check_rows",
@@ -38,12 +39,15 @@ __all__ = [
     "lowest",
     "namespace",
     "overwrite_with_exp",
+    "readable",
     "restrict",
     "squeeze",
     "to_host",
     "total",
     "total_where",
 ]
+
+T = TypeVar("T")
 
 
 def is_torch(array: object) -> bool:
@@ -171,6 +175,22 @@ def to_host(array: Array) -> Array:
     if is_torch(array) and array.device.type == "cpu":
         array = array.detach().numpy()
     return array.astype(np.float64, copy=False) if isinstance(array, np.ndarray) else array
+
+
+def readable(tensor: Array) -> bool:
+    """Whether a tensor's memory can be read at once: on the host, outside code that is being compiled, a plain one."""
+    import torch
+
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return plain and tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def calmly(like: Array, function: Callable[..., T], *arguments: Any) -> T:
+    """Apply a function without NumPy's warnings of divisions by zero and the like, where `like` is NumPy's."""
+    if not isinstance(like, np.ndarray):
+        return function(*arguments)
+    with np.errstate(all="ignore"):
+        return function(*arguments)
 
 
 def from_host(array: Array, like: Array) -> Array:

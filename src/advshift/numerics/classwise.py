@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from advshift.errors import InputError
-from advshift.numerics.backend import is_torch
+from advshift.numerics.backend import is_torch, namespace
 from advshift.types import Array
 
 __all__ = ["ClassSums", "add_class_sums", "class_means", "class_sums"]
@@ -63,14 +63,16 @@ def add_class_sums(
     counted: Float[Array, "examples"],
     labels: Shaped[Array, "examples *classes"],
 ) -> None:
-    """Add tensors of values and of their counts (0 for an example that is left out) by class, in place."""
-    import torch
-
-    rows = torch.stack((values, counted))
+    """Add values and their counts (0 for an example that is left out) by class, in place."""
+    if isinstance(table, np.ndarray) and labels.ndim == 1:
+        np.add.at(table[0], labels, values)
+        np.add.at(table[1], labels, counted)
+        return
+    rows = namespace(values).stack((values, counted))
     if labels.ndim == 1:
         table.index_add_(1, labels, rows)
     else:
-        table.add_((rows[:, :, None] * labels).sum(dim=1))
+        table += (rows[:, :, None] * labels).sum(1)
 
 
 def class_means(sums: Float[Array, "classes"], counts: Float[Array, "classes"]) -> Float[Array, "classes"]:

@@ -19,7 +19,7 @@ from advshift.numerics.divergences import kl_divergence
 from advshift.numerics.tilt import TiltFamily, tilt_to_divergence
 from advshift.types import Array
 
-__all__ = ["ProximalStep", "exact_proximal_step", "mirror_step"]
+__all__ = ["ProximalStep", "exact_proximal_step", "log_normalised", "mirror_step"]
 
 
 class ProximalStep(NamedTuple):
@@ -71,7 +71,7 @@ def mirror_step(
     present = (log_reference > -float("inf")) & (log_weights > -float("inf"))
     own, centre = choose(present, log_weights, 0.0), choose(present, log_reference, 0.0)
     moved = own + (centre - own) * (penalty / (1.0 + penalty)) + step_size * choose(present, gradient, 0.0)
-    return _normalised(choose(present, moved, -float("inf")))
+    return log_normalised(choose(present, moved, -float("inf")))
 
 
 def exact_proximal_step(
@@ -139,7 +139,7 @@ class _Path(NamedTuple):
     def at(self, rate: Array | float) -> _Point:
         """The distribution at the rate `θ`, with its divergence from the reference."""
         xp = namespace(self.direction)
-        log_weights = _normalised(choose(self.present, self.log_reference + rate * self.direction, -float("inf")))
+        log_weights = log_normalised(choose(self.present, self.log_reference + rate * self.direction, -float("inf")))
         return _Point(log_weights, kl_divergence(xp.exp(log_weights), xp.exp(self.log_reference)))
 
     def boundary(self, radius: Array | float, between: Array, steps: int | None) -> tuple[Array, Array]:
@@ -164,8 +164,8 @@ def _path(log_weights: Array, log_reference: Array, boost: Array) -> _Path:
     return _Path(present, log_reference, own - centre + choose(present, boost, 0.0))
 
 
-def _normalised(logits: Float[Array, "*batch classes"]) -> Float[Array, "*batch classes"]:
+def log_normalised(logits: Float[Array, "*batch classes"]) -> Float[Array, "*batch classes"]:
     """Subtract the logarithm of the sum of exponentials over the last axis."""
     xp = namespace(logits)
-    largest = highest(logits)
-    return logits - (largest + xp.log(total(xp.exp(logits - largest))))
+    below = logits - highest(logits)
+    return below - xp.log(total(xp.exp(below)))

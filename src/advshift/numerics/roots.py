@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Shaped
 
 from advshift.numerics.backend import choose, namespace
@@ -108,11 +109,14 @@ def find_root(
         How to halve a bracket.
     steps
         `None` steps until every problem has converged, which reads a flag on the host after each step.
-        A number takes exactly that many steps and never reads a value: that form compiles as one graph.
+        A number takes that many steps and never reads a value of a tensor: that form compiles as one graph. A single
+        NumPy problem stops where it has converged, since what has converged stays.
     """
     state = start(evaluate, point, low, high)
     if steps is not None:
         for _ in range(steps):
+            if isinstance(state.evaluation.converged, np.bool_) and state.evaluation.converged:
+                break
             state = root_step(evaluate, middle, state)
         return state
     while state.steps < LIMIT and not bool(state.evaluation.converged.all()):

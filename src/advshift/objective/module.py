@@ -12,12 +12,13 @@ from torch import Tensor
 from advshift.adversaries import Adversary
 from advshift.adversaries.base import Weighting, check_choice
 from advshift.errors import InputError
+from advshift.numerics.backend import calmly, namespace, restrict
 from advshift.objective.building import build_adversary, build_loss, build_reduction, count_members, first_step
 from advshift.objective.reading import Batch, PerExampleLoss, Reader
 from advshift.objective.statistics import as_class_losses, collect, combined, shard_share, world_size
-from advshift.objective.tracking import Tracker
+from advshift.objective.tracking import Held, Tracker
 from advshift.reductions import Reduction
-from advshift.types import ArrayLike
+from advshift.types import Array, ArrayLike
 
 __all__ = ["AdvShift", "RobustObjective"]
 
@@ -119,7 +120,7 @@ class RobustObjective(Tracker):
         self._of_the_batch = self.adversary.immediate or self.weighting == "class-means"
         self._committer: str = update
         self._hook: Any = None
-        self._last: tuple[Tensor, Tensor | None] | None = None
+        self._last: tuple[Array, Tensor | None] | None = None
 
     @property
     def update(self) -> str:
@@ -156,23 +157,22 @@ class RobustObjective(Tracker):
         return self._reduce(batch, class_weights, share)
 
     def _read(self, logits: Tensor, labels: Tensor, groups: Tensor | None) -> Batch:
+        if logits.device != self.reference.device:
+            raise InputError(
+                f"the objective is on {self.reference.device}, the logits on {logits.device}; "
+                "move it as you move the model: objective.to(device)"
+            )
         batch = self._reader(self.loss, logits, labels, groups)
         if self.has_empty_class:
             batch.refuse_classes(self.reference == 0)
         return batch
 
-    def _look(self, batch: Batch, *, moving: bool) -> tuple[Tensor, Tensor | None]:
+    def _look(self, batch: Batch, *, moving: bool) -> tuple[Array, Tensor | None]:
         """Find the class weights and this shard's share; collect, and commit if that is the call's duty."""
-        found = torch.zeros_like(self.pending) if self._of_the_batch else self.pending
-        if moving or self._of_the_batch:
-            self._collect(batch, found)
-        if moving and self._of_the_batch:
-            self.pending.add_(found)
-            found = combined(found, self.process_group)
-        class_weights = self._class_weights(found)
+        held = self._held()
+        class_weights, total = calmly(held.reference, self._weigh, held, batch, moving)
         if not moving:
             return class_weights, None
-        total = self._commit() if self._committer == "forward" else None
         share = None
         if self.reduction == "mean" and not self.even_shards and world_size(self.process_group) > 1:
             share = shard_share(batch.size, total, self.process_group, batch.losses)
@@ -180,22 +180,33 @@ class RobustObjective(Tracker):
             self._last = class_weights, share
         return class_weights, share
 
-    def _collect(self, batch: Batch, into: Tensor) -> None:
+    def _weigh(self, held: Held, batch: Batch, moving: bool) -> tuple[Array, Array | None]:
+        seen = namespace(held.pending).zeros_like(held.pending) if self._of_the_batch else held.pending
+        if moving or self._of_the_batch:
+            self._collect(batch, seen)
+        if moving and self._of_the_batch:
+            held.pending[...] += seen
+            seen = combined(seen, self.process_group)
+        class_weights = self._class_weights(held, seen)
+        commits = moving and self._committer == "forward"
+        return class_weights, self._move(held) if commits else None
+
+    def _collect(self, batch: Batch, into: Array) -> None:
         collect(batch, into, clip=self.adversary.clip, raises=self.non_finite == "raise")
 
-    def _class_weights(self, statistics: Tensor) -> Tensor:
+    def _class_weights(self, held: Held, statistics: Array) -> Array:
         """The factor of each class's examples, before the division by the number of examples."""
         if not self._of_the_batch:
-            return self._importance(self.distribution)
-        losses, distribution = as_class_losses(statistics), self.distribution
+            return self._importance(self._distribution(held), held.reference)
+        losses = as_class_losses(statistics)
         if self.adversary.immediate:
-            state, _ = self.adversary.step(self.state, losses, self.reference)
-            distribution = self._once_started(self.adversary.distribution(state, self.reference))
+            held = held._replace(state=self.adversary.step(held.state, losses, held.reference)[0])
+        distribution = self._distribution(held)
         if self.weighting == "importance":
-            return self._importance(distribution)
-        return torch.where(losses.counts > 0, distribution * losses.total / losses.counts, 0.0)
+            return self._importance(distribution, held.reference)
+        return restrict(distribution * losses.total / losses.counts, losses.counts > 0, 0.0)
 
-    def _reduce(self, batch: Batch, class_weights: Tensor, share: Tensor | None) -> Tensor:
+    def _reduce(self, batch: Batch, class_weights: Array, share: Tensor | None) -> Tensor:
         weights = batch.look_up(class_weights)
         losses = batch.losses
         if self.reduction == "none":
@@ -206,12 +217,11 @@ class RobustObjective(Tracker):
                 reduced: Tensor = self.reduction(weighted, weights=batch.kept)
                 return reduced
             return self.reduction(weighted if batch.kept is None else weighted[batch.kept])
-        loss = torch.dot(weights.to(losses.dtype), losses)
-        if self.reduction == "sum":
-            return loss
-        size = batch.size
-        loss = loss / (size.clamp_min(1) if isinstance(size, Tensor) else size)
-        return loss if share is None else loss * share
+        if self.reduction == "mean":
+            size = batch.size
+            weights = weights / (size.clamp_min(1) if isinstance(size, Tensor) else size)
+            weights = weights if share is None else weights * share
+        return torch.dot(weights, losses)
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
         """Commit after each step of an optimiser, instead of at each call.
@@ -254,10 +264,11 @@ class RobustObjective(Tracker):
         if not self.training:
             raise InputError("in eval mode nothing moves; call train() before refresh()")
         batch = self._read(logits, labels, groups)
-        self.pending.zero_()
-        self._collect(batch, self.pending)
+        held = self._held()
+        held.pending[...] = 0.0
+        calmly(held.reference, self._collect, batch, held.pending)
 
-    def _replayed(self) -> tuple[Tensor, Tensor | None]:
+    def _replayed(self) -> tuple[Array, Tensor | None]:
         """The weights of the call that autograd runs again; refuse where that call has moved them."""
         if self._committer == "forward":
             raise InputError(

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
 from advshift.errors import InputError
+from advshift.numerics.backend import readable
+from advshift.types import Array
 
 __all__ = ["Batch", "CrossEntropy", "PerExampleLoss", "Reader"]
 
@@ -38,15 +41,16 @@ class Batch(NamedTuple):
         """The number of examples that count."""
         return self.losses.shape[0] if self.kept is None else self.kept.sum()
 
-    def look_up(self, class_weights: Float[Tensor, "classes"]) -> Float[Tensor, "examples"]:
-        """The weight of each example; 0 for one that is ignored."""
+    def look_up(self, class_weights: Float[Array, "classes"]) -> Float[Tensor, "examples"]:
+        """The weight of each example, of the losses' dtype; 0 for one that is ignored."""
+        of_classes = torch.as_tensor(class_weights, dtype=self.losses.dtype)
         soft = self.labels.ndim == 2
-        weights = (self.labels * class_weights).sum(dim=1) if soft else class_weights[self.labels]
+        weights = (self.labels * of_classes).sum(1) if soft else of_classes.index_select(0, self.labels)
         return weights if self.kept is None else weights * self.kept
 
     def refuse_classes(self, refused: Bool[Tensor, "classes"]) -> None:
         """Raise if an example belongs to a refused class, where its label can be read without waiting."""
-        if not _looks(self.labels):
+        if not readable(self.labels):
             return
         counts = self.labels if self.kept is None else self.labels[self.kept]
         present = counts.sum(dim=0) > 0 if counts.ndim == 2 else torch.bincount(counts, minlength=len(refused)) > 0
@@ -100,6 +104,8 @@ class Reader:
     def __init__(self, num_classes: int | None, num_groups: int | None, ignore_index: int, class_dim: int) -> None:
         self.num_classes, self.num_groups = num_classes, num_groups
         self.ignore_index, self.class_dim = ignore_index, class_dim
+        known = num_classes is not None and not 0 <= ignore_index < num_classes
+        self._largest_known = num_classes - 1 if known and num_classes else -1
 
     def __call__(self, loss: PerExampleLoss, logits: Tensor, labels: Tensor, groups: Tensor | None) -> Batch:
         """Check a batch, find its losses, and put its examples in a row."""
@@ -127,7 +133,7 @@ class Reader:
         if groups is not None and self.num_groups is not None:
             groups = groups.flatten().long()
             groups = groups if kept is None else groups.masked_fill(~kept, 0)
-            if _looks(groups):
+            if readable(groups):
                 _check_range(groups, self.num_groups, "groups")
             return groups
         return labels.movedim(1, -1).reshape(-1, labels.shape[1]).float() if soft else labels.flatten()
@@ -170,23 +176,16 @@ class Reader:
 
     def _kept(self, labels: Tensor) -> Tensor | None:
         """Tell the labels that count from the ignored; None if all are known to count."""
-        if not _looks(labels):
+        if not readable(labels):
             return labels != self.ignore_index
-        low, high = (int(bound) for bound in labels.aminmax())
-        ignores = low <= self.ignore_index <= high
-        if not ignores and (self.num_classes is None or (low >= 0 and high < self.num_classes)):
-            return None
+        if self._largest_known >= 0 and bool(labels.numpy().view(np.uint64).max() <= self._largest_known):
+            return None  # in one pass: a negative label is a huge one here
         kept = labels != self.ignore_index
         if not bool(kept.any()):
             raise InputError(f"every label of the batch is {self.ignore_index}, which is ignored; skip the batch")
         if self.num_classes is not None:
             _check_range(labels[kept], self.num_classes, "labels")
-        return kept
-
-
-def _looks(labels: Tensor) -> bool:
-    """Whether the values can be read without making a device wait."""
-    return not torch.compiler.is_compiling() and labels.device.type == "cpu"
+        return None if bool(kept.all()) else kept
 
 
 def _check_range(labels: Tensor, number: int, what: str) -> None:

@@ -8,38 +8,47 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
 
 from advshift.adversaries import ClassLosses
 from advshift.errors import InputError
+from advshift.numerics.backend import choose, is_torch, namespace, restrict
 from advshift.numerics.classwise import add_class_sums
 from advshift.objective.reading import Batch
+from advshift.types import Array
 
 __all__ = ["as_class_losses", "collect", "combined", "shard_share", "world_size"]
 
 
-@torch.no_grad()
-def collect(batch: Batch, into: Float[Tensor, "numbers"], *, clip: float, raises: bool) -> None:
+def collect(batch: Batch, into: Float[Array, "numbers"], *, clip: float, raises: bool) -> None:
     """Add a batch's clipped class losses, its class counts, and the number of its examples."""
-    losses = batch.losses.detach().float()
-    counted = losses - losses == 0
-    if batch.kept is not None:
-        counted &= batch.kept
-    if raises and bool(counted.sum() < batch.size):
+    losses, labels, kept = _arrays(batch, numpy=isinstance(into, np.ndarray))
+    finite = losses - losses == 0
+    counted = finite if kept is None else finite & kept
+    size = losses.shape[0] if kept is None else kept.sum()
+    if raises and bool(counted.sum() < size):
         raise InputError(
-            f"{int(batch.size - counted.sum())} losses are not finite; look at the logits, or pass non_finite='skip' "
+            f"{int(size - counted.sum())} losses are not finite; look at the logits, or pass non_finite='skip' "
             "to count such losses and go on"
         )
-    clipped = losses.clamp_max(clip).masked_fill_(~counted, 0.0)
-    add_class_sums(into[:-1].view(2, -1), clipped, counted.float(), batch.labels)
-    into[-1:].add_(batch.size)
+    xp = namespace(losses)
+    clipped = restrict(choose(losses < clip, losses, clip), counted, 0.0)
+    add_class_sums(into[:-1].reshape(2, -1), clipped, xp.astype(counted, losses.dtype), labels)
+    into[-1] += size
 
 
-def as_class_losses(statistics: Float[Tensor, "numbers"]) -> ClassLosses:
+def _arrays(batch: Batch, *, numpy: bool) -> tuple[Array, Array, Array | None]:
+    """A batch's losses, labels and marks, without their gradients."""
+    losses, labels, kept = batch.losses.detach().float(), batch.labels.detach(), batch.kept
+    return (losses.numpy(), labels.numpy(), kept if kept is None else kept.numpy()) if numpy else (losses, labels, kept)
+
+
+def as_class_losses(statistics: Float[Array, "numbers"]) -> ClassLosses:
     """View the vector as what an adversary's step reads."""
-    sums, counts = statistics[:-1].view(2, -1)
+    sums, counts = statistics[:-1].reshape(2, -1)
     return ClassLosses(sums, counts, counts.sum())
 
 
@@ -50,17 +59,17 @@ def world_size(group: Any) -> int:
     return distributed.get_world_size(group)
 
 
-def combined(statistics: Tensor, group: Any) -> Tensor:
+def combined(statistics: Float[Array, "numbers"], group: Any) -> Float[Array, "numbers"]:
     """Add up over the processes; the same bits on each of them."""
     if world_size(group) == 1:
         return statistics
-    total = statistics.clone()
+    total = torch.as_tensor(statistics).clone()
     distributed.all_reduce(total, group=group)
-    return total
+    return total if is_torch(statistics) else total.numpy()
 
 
-def shard_share(size: Tensor | int, total: Tensor | None, group: Any, like: Tensor) -> Tensor:
+def shard_share(size: Tensor | int, total: Array | None, group: Any, like: Tensor) -> Tensor:
     """`b_rank·world/b_total`, which makes the average of the ranks' gradients that of the whole batch."""
     own = torch.as_tensor(size, dtype=torch.float32, device=like.device)
-    total = combined(own, group) if total is None else total
+    total = combined(own, group) if total is None else torch.as_tensor(total)
     return own * world_size(group) / total.clamp_min(1.0)

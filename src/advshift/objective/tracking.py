@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from math import log
+from typing import Any, NamedTuple, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from advshift.adversaries import Adversary
+from advshift.adversaries import Adversary, ClassLosses
 from advshift.adversaries.base import check_number
 from advshift.errors import InputError
+from advshift.numerics.backend import calmly, choose, namespace, readable, restrict
 from advshift.objective.building import known_reference
 from advshift.objective.statistics import as_class_losses, combined
-from advshift.types import ArrayLike
+from advshift.types import Array, ArrayLike
 
-__all__ = ["REFERENCE_MOMENTUM", "Tracker"]
+__all__ = ["REFERENCE_MOMENTUM", "Held", "Tracker"]
 
 REFERENCE_MOMENTUM = 0.999  # the paper's β, by which an unknown reference is averaged
 SMALLEST = torch.finfo(torch.float32).tiny
 STATE = "state_"
+
+
+class Held(NamedTuple):
+    """The buffers that a step reads and writes, as tensors or as NumPy views of them."""
+
+    state: Any
+    reference: Float[Array, "classes"]
+    steps: Shaped[Array, ""]
+    skipped: Float[Array, ""]
+    pending: Float[Array, "numbers"]
 
 
 class Tracker(nn.Module):
@@ -75,24 +87,29 @@ class Tracker(nn.Module):
         self.register_buffer("skipped", torch.zeros(()))
         state = adversary.init(reference)
         self._state_type = type(state)
-        for name, tensor in zip(state._fields, state, strict=True):
-            self.register_buffer(STATE + name, tensor)
+        self._state_names = tuple(STATE + name for name in state._fields)
+        for name, tensor in zip(self._state_names, state, strict=True):
+            self.register_buffer(name, tensor)
 
     @property
     def state(self) -> Any:
         """The adversary's state, a named tuple of this module's buffers."""
-        return self._state_type(*(self._buffers[STATE + name] for name in self._state_type._fields))
+        return self._state_type(*(self._buffers[name] for name in self._state_names))
 
     @property
     def distribution(self) -> Float[Tensor, "classes"]:
         """The label distribution `π` on which the learner trains now."""
-        return self._once_started(self.adversary.distribution(self.state, self.reference))
+        distribution: Tensor = self._distribution(
+            Held(self.state, self.reference, self.steps, self.skipped, self.pending)
+        )
+        return distribution
 
     @property
     def divergence(self) -> Float[Tensor, ""]:
         """`KL(π ‖ p)` of the distribution from the reference."""
         distribution = self.distribution
-        divergence: Tensor = torch.special.xlogy(distribution, self._importance(distribution)).sum()
+        importance = self._importance(distribution, self.reference)
+        divergence: Tensor = torch.special.xlogy(distribution, importance).sum()
         return divergence
 
     def metrics(self) -> dict[str, float]:
@@ -100,47 +117,60 @@ class Tracker(nn.Module):
         distribution = self.distribution
         return {
             "divergence": float(self.divergence),
-            "largest_weight": float(self._importance(distribution).max()),
+            "largest_weight": float(self._importance(distribution, self.reference).max()),
             "effective_classes": float(torch.special.entr(distribution).sum().exp()),
             "steps": float(self.steps),
             "skipped": float(self.skipped),
         }
 
-    def _importance(self, distribution: Tensor) -> Tensor:
-        """The weights `π/p`; 0 for a class without mass in the reference."""
-        certain = self.reference_momentum is None and not self.has_empty_class
-        return distribution / (self.reference if certain else self.reference.clamp_min(SMALLEST))
+    def _held(self) -> Held:
+        """The buffers: as NumPy views of them on the host, where an operation costs a quarter of torch's."""
+        numpy = self.adversary.takes_numpy and readable(self.reference)
+        names = (*self._state_names, "reference", "steps", "skipped", "pending")
+        buffers = [cast(Tensor, self._buffers[name]) for name in names]
+        arrays = [buffer.numpy() for buffer in buffers] if numpy else buffers
+        return Held(self._state_type(*arrays[:-4]), *arrays[-4:])
 
-    def _once_started(self, distribution: Tensor) -> Tensor:
-        """The reference while a delayed start is awaited."""
-        return distribution if self.start == 0 else torch.where(self.steps >= self.start, distribution, self.reference)
+    def _importance(self, distribution: Array, reference: Array) -> Array:
+        """The weights `π/p`; 0 for a class without mass in the reference."""
+        return distribution / restrict(reference, reference > 0, SMALLEST)
+
+    def _distribution(self, held: Held) -> Array:
+        """The adversary's distribution; the reference while a delayed start is awaited."""
+        distribution = self.adversary.distribution(held.state, held.reference)
+        return distribution if self.start == 0 else choose(held.steps >= self.start, distribution, held.reference)
 
     @torch.no_grad()
-    def _commit(self) -> Tensor:
-        """Let adversary and reference step on what is pending, clear it, and return how many examples it held."""
-        pending = combined(self.pending, self.process_group)
+    def _commit(self) -> None:
+        """Let adversary and reference step on what is pending, and clear it."""
+        held = self._held()
+        calmly(held.reference, self._move, held)
+
+    def _move(self, held: Held) -> Array:
+        """Write the next state, reference and counts into the buffers; return how many examples counted."""
+        pending = combined(held.pending, self.process_group)
         losses = as_class_losses(pending)
         happened = losses.total > 0
         waiting = self.start > 0 and not self.adversary.warms_up
-        moves = happened & (self.steps >= self.start) if waiting else happened
-        state = self.state
-        moved, _ = self.adversary.step(state, losses, self.reference)
-        for old, new in zip(state, moved, strict=True):
+        moves = happened & (held.steps >= self.start) if waiting else happened
+        moved, _ = self.adversary.step(held.state, losses, held.reference)
+        for old, new in zip(held.state, moved, strict=True):
             if new is not old:
-                old.copy_(torch.where(moves, new, old))
+                old[...] = choose(moves, new, old)
         if self.reference_momentum is not None:
-            shares = losses.counts / losses.total.clamp_min(SMALLEST)
-            averaged = torch.lerp(self.reference, shares, self._reference_rate(self.reference_momentum))
-            self.reference.copy_(torch.where(happened, averaged, self.reference))
-        self.steps += happened
-        self.skipped += pending[-1] - losses.total
-        self.pending.zero_()
+            averaged = self._averaged(held, losses, self.reference_momentum)
+            held.reference[...] = choose(happened, averaged, held.reference)
+        held.steps[...] += happened
+        held.skipped[...] += pending[-1] - losses.total
+        held.pending[...] = 0.0
         return losses.total
 
-    def _reference_rate(self, momentum: float) -> Tensor:
-        """What the next batch counts in the corrected average, whose first member is the uniform distribution."""
-        members = self.steps.float() + 2.0
-        return 1.0 / members if momentum == 1.0 else (1.0 - momentum) / (1.0 - momentum**members)
+    def _averaged(self, held: Held, losses: ClassLosses, momentum: float) -> Array:
+        """The reference with the batch's shares, in the corrected average that began at the uniform distribution."""
+        members = held.steps + 2.0
+        gone = namespace(members).expm1(members * log(momentum)) if 0.0 < momentum < 1.0 else momentum - 1.0
+        rate = 1.0 / members if momentum == 1.0 else (momentum - 1.0) / gone
+        return held.reference + rate * (losses.counts / losses.total - held.reference)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Move the state between devices with the model, but keep its dtype: float32 whatever the model's."""
