@@ -11,6 +11,7 @@ from torch import nn
 
 from advshift.errors import InputError
 from advshift.models.cifar import CifarResNet, CifarResNet18Wide
+from advshift.models.external import build_external
 from advshift.models.imagenet import ResNet18, ResNet34, ResNet50
 from advshift.models.layers import check_whole
 from advshift.models.simple import Linear, MultilayerPerceptron
@@ -34,14 +35,14 @@ GIVEN = ("num_classes", "shape")
 
 
 def build_model(
-    spec: str, num_classes: int, shape: tuple[int, ...], *, seed: int | None = None, **options: Any
+    spec: str, num_classes: int, shape: tuple[int, ...], /, *, seed: int | None = None, **options: Any
 ) -> nn.Module:
     """Make the model of a name.
 
     Parameters
     ----------
     spec
-        A name of `MODELS`.
+        A name of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `module.path:factory` for a model of your own.
     num_classes
         The number of logits.
     shape
@@ -65,6 +66,8 @@ def build_model(
 
 
 def _build(spec: str, num_classes: int, shape: tuple[int, ...], options: Mapping[str, Any]) -> nn.Module:
+    if ":" in spec:
+        return build_external(spec, num_classes, shape, options)
     kind = MODELS[spec]
     known = [name for name in inspect.signature(kind).parameters if name not in GIVEN]
     check_options(f"model {spec!r}", options, known)
