@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
-from math import comb
+from math import comb, factorial, prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from advshift.errors import InputError
-from advshift.monitor.alarm import BLOCK, LIVES, SHARES, STRENGTHS, Alarm, _log_path, _log_values, make_alarm
+from advshift.monitor.alarm import (
+    BLOCK,
+    LIVES,
+    SHARES,
+    STRENGTHS,
+    Alarm,
+    _log_path,
+    _log_values,
+    log_shtarkov,
+    make_alarm,
+)
+
+
+def shtarkov_by_hand(size: int, groups: int) -> float:
+    """The sum over all counts."""
+    total = 0.0
+    for counts in product(range(size + 1), repeat=groups - 1):
+        rest = size - sum(counts)
+        if rest >= 0:
+            every = [*counts, rest]
+            ways = factorial(size) / prod(factorial(one) for one in every)
+            total += ways * prod((one / size) ** one for one in every)
+    return total
+
+
+@pytest.mark.parametrize(("size", "groups"), [(1, 2), (7, 2), (6, 3), (5, 5)])
+def test_shtarkov_sum(size: int, groups: int) -> None:
+    assert np.exp(log_shtarkov(size, groups)) == pytest.approx(shtarkov_by_hand(size, groups))
 
 
 def log_value_by_hand(counts: np.ndarray, stream: list[int]) -> float:
@@ -37,13 +64,15 @@ def log_value_by_hand(counts: np.ndarray, stream: list[int]) -> float:
 
         best = minimize(negative, np.zeros(groups - 1), tol=1e-12).fun
         known = share * float((counts * np.log(np.maximum(counts, 1e-300) / size)).sum())
-        value += np.exp((groups - 1) * np.log1p(-share) + known + best) / len(SHARES)
+        price = max((1.0 - share) ** (groups - 1), shtarkov_by_hand(int(size), groups) ** -share)
+        value += price * np.exp(known + best) / len(SHARES)
     return float(np.log(forecast) + np.log(value))
 
 
-@given(st.lists(st.integers(0, 2), min_size=1, max_size=12), st.lists(st.integers(0, 20), min_size=3, max_size=3))
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=12), st.lists(st.integers(0, 12), min_size=3, max_size=3))
 def test_value_is_that_of_the_definition(stream: list[int], counts: list[int]) -> None:
-    source = np.array(counts) + np.array([1, 1, 1])
+    source = np.array(counts) + 1
     alarm = Alarm(source.astype(float), np.arange(3), 0.01, 1e6)
     state, _ = alarm.update(alarm.start(), np.array(stream))
     assert alarm.log_test(state) == pytest.approx(log_value_by_hand(source, stream), abs=1e-5)

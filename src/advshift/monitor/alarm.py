@@ -1,13 +1,15 @@
 """A change alarm with a guaranteed false-alarm rate, although the distribution without a change is only a sample's.
 
 The predictions of the source fall into `K` groups with counts `c`, `n` in all; those of the stream since some start
-have counts `m`, `t` in all. Without a change both follow one unknown distribution `p` of the groups. For fixed `λ < 1`
+have counts `m`, `t` in all. Without a change both follow one unknown distribution `p` of the groups. For `0 < λ ≤ 1`
 
-    M = (1 - λ)^(K-1) · Q(stream) · Π (c_k/n)^(λ c_k) / max_p Π p_k^(m_k + λ c_k)
+    M = price(λ) · Q(stream) · Π (c_k/n)^(λ c_k) / max_p Π p_k^(m_k + λ c_k)
 
 is at most `W(c, p) · L`, with `L = Q(stream)/p(stream)` a martingale of mean one for every sequential forecast `Q` that
-knows the source, and `W = (1 - λ)^(K-1) exp(λ n KL(c/n ‖ p))`, whose mean is at most one (Agrawal 2020). The maximum is
-at `p = (m + λc)/(t + λn)`: nothing has to be searched, and what the source does not know is paid for in `W`.
+knows the source, and `W = price(λ) · exp(λ n KL(c/n ‖ p))`. The price makes the mean of `W` at most one: it is the
+larger one of `(1 - λ)^(K-1)` (Agrawal 2020) and `C^-λ`, where `C = E exp(n KL(c/n ‖ p)) = Σ_c n!/Π c_k! Π (c_k/n)^c_k`
+is the same for every `p` (Shtarkov's sum), by Jensen's inequality. The maximum is at `p = (m + λc)/(t + λn)`: nothing
+has to be searched.
 
 *Test*: `M` from the first example on. Over source and stream together, it ever reaches `1/α` with probability at most
 `α` (Ville's inequality). *Detector*: `R = Σ_s w_s M_s` over many starts `s`, the weights of which sum to at most the
@@ -18,6 +20,7 @@ mean of `1/W` is at least one, so the mean run length without a change is at lea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +34,13 @@ __all__ = ["Alarm", "AlarmState", "Raised", "make_alarm"]
 MOST_GROUPS = 32  # the price of an unknown source grows with their number
 BLOCK = 50  # examples between two starts of the detector
 LIVES = 8  # blocks that a start lives, times the largest power of two that divides its number
-SHARES = (0.02, 0.1, 0.3, 0.6)  # λ: how much of the source is believed; evidence is limited by λn, its price grows too
+SHARES = (
+    0.02,
+    0.1,
+    0.3,
+    0.6,
+    1.0,
+)  # λ: how much of the source is believed; evidence is limited by λn, its price grows too
 STRENGTHS = (10.0, 50.0, 250.0, 1250.0)  # examples that the source is worth to the forecast: small ones learn quickly
 
 
@@ -232,25 +241,51 @@ def _log_forecasts(alarm: Alarm, since: Array) -> Float[Array, "starts strengths
 def _log_prices(alarm: Alarm, since: Array) -> Float[Array, "starts shares"]:
     """`log` of what stands beside `Q`, for each `λ`."""
     shares, counts, size = np.array(SHARES), alarm.counts, alarm.counts.sum()
-    known = shares * (_entropy(counts).sum() - _entropy(size)) + (len(counts) - 1) * np.log1p(-shares)
+    known = shares * (_entropy(counts).sum() - _entropy(size)) + log_price(int(size), len(counts))
     joint = _entropy(since[:, None, :] + shares[:, None] * counts).sum(axis=-1)
     total = since.sum(axis=1, keepdims=True)
     return known - joint + _entropy(total + shares * size) - np.log(len(shares))
 
 
+@lru_cache(maxsize=64)
+def log_price(size: int, groups: int) -> Float[Array, " shares"]:
+    """`log price(λ)` for each `λ`, from the source's size and the number of groups alone."""
+    shares = np.array(SHARES)
+    with np.errstate(divide="ignore"):
+        gamma = (groups - 1) * np.log1p(-shares)
+    return np.maximum(gamma, -shares * log_shtarkov(size, groups))
+
+
+def log_shtarkov(size: int, groups: int) -> float:
+    """`log Σ_c n!/Π c_k! Π (c_k/n)^c_k`, by `C_{K+2} = C_{K+1} + (n/K) C_K` (Kontkanen and Myllymäki 2007).
+
+    >>> round(float(np.exp(log_shtarkov(2, 2))), 6)  # 1 + 2·¼ + 1
+    2.5
+    """
+    from scipy.special import gammaln
+
+    if size == 0 or groups < 2:
+        return 0.0
+    first = np.arange(size + 1.0)
+    ways = gammaln(size + 1.0) - gammaln(first + 1.0) - gammaln(size - first + 1.0)
+    terms = ways + _entropy(first) + _entropy(size - first) - _entropy(np.float64(size))
+    before, found = 0.0, float(_log_sum(terms))
+    for number in range(1, groups - 1):
+        before, found = found, float(np.logaddexp(found, np.log(size / number) + before))
+    return found
+
+
 def _log_path(alarm: Alarm, since: Array, groups: Array) -> Float[Array, "starts examples"]:
     """`log M` of each start after each example, of which every one changes one count: no sum runs over groups."""
-    order = np.arange(len(groups))
-    earlier = np.array([np.count_nonzero(groups[:place] == groups[place]) for place in order])
+    order = np.arange(len(groups) + 1)
+    earlier = np.tril(groups[:, None] == groups, -1).sum(axis=1)
     own = (since[:, groups] + earlier)[:, None, :]
     total = (since.sum(axis=1, keepdims=True) + order)[:, None, :]
     parameters, strengths = _forecast(alarm)
-    forecasts = np.log((own + parameters[:, groups]) / (total + strengths[:, None]))
+    forecasts = np.log((own + parameters[:, groups]) / (total[:, :, :-1] + strengths[:, None]))
     shares = np.array(SHARES)[:, None]
-    counts, size = shares * alarm.counts[groups], shares * alarm.counts.sum()
-    prices = (
-        _entropy(total + 1.0 + size) - _entropy(total + size) - _entropy(own + 1.0 + counts) + _entropy(own + counts)
-    )
+    counts = shares * alarm.counts[groups] + own
+    prices = np.diff(_entropy(total + shares * alarm.counts.sum()), axis=2) - _entropy(counts + 1.0) + _entropy(counts)
     paths = [
         first[:, :, None] + steps.cumsum(axis=2)
         for first, steps in ((_log_forecasts(alarm, since), forecasts), (_log_prices(alarm, since), prices))
@@ -259,10 +294,8 @@ def _log_path(alarm: Alarm, since: Array, groups: Array) -> Float[Array, "starts
 
 
 def _entropy(counts: Array) -> Any:
-    """`x log x`."""
-    from scipy.special import xlogy
-
-    return xlogy(counts, counts)
+    """`x log x`, 0 at 0."""
+    return counts * np.log(np.maximum(counts, 1e-300))
 
 
 def _log_sum(logarithms: Array) -> Any:

@@ -31,9 +31,11 @@ class Ledger:
     """
 
     def __init__(self, state: Path | None, log: Path | None, prometheus: Path | None) -> None:
-        for path in (state, log, prometheus):
-            if path is not None:
-                check_writable(path)
+        given = [path for path in (state, log, prometheus) if path is not None]
+        for number, path in enumerate(given):
+            check_writable(path)
+            if path.resolve() in [one.resolve() for one in given[:number]] and str(path) != os.devnull:
+                raise InputError(f"{str(path)!r} is named for two outputs; give each a file of its own")
         self._state, self._log, self._prometheus = state, log, prometheus
         self.saved = None if state is None else read_state(state)
         self._length = 0 if self.saved is None else int(self.saved["log"])

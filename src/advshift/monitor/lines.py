@@ -87,6 +87,11 @@ def detect(first: str, name: str, wanted: Wanted, time: str | None, classes: Seq
     repeated = next((field for field in fields if fields.count(field) > 1), None)
     if repeated is not None:
         raise InputError(f"{name} has more than one column named {repeated!r}; give each its own name")
+    if len(fields) == 1 and _is_number(fields[0]):
+        raise InputError(
+            f"{name} begins with {fields[0]!r}, which is neither one of the source's {len(classes)} classes nor the "
+            "name of a column; expected a header, or predicted classes, one in a line"
+        )
     columns = find_columns(dict.fromkeys(fields, "VARCHAR"), wanted, name, labelled=False)
     return Format(kind, fields, _usable(columns, name), _time(time, fields, name), first)
 

@@ -63,7 +63,8 @@ def divergence_interval(
     """The divergence of an estimate from training, with an interval.
 
     Noise only adds to a divergence, so the upper limit is a quantile of the divergences of draws around the estimate,
-    and the lower one is as far below the estimate as that is above it: careful on both sides.
+    and the lower one is at least as far below the estimate as that is above it: careful on both sides. Where the
+    training mix is in the estimate's confidence region, the lower limit is zero.
     """
     assert found.covariance is not None
     values, vectors = np.linalg.eigh(found.covariance)
@@ -71,8 +72,22 @@ def divergence_interval(
     drawn = np.maximum(found.prior + noise @ vectors.T, 0.0)
     drawn /= drawn.sum(axis=1, keepdims=True)
     value = float(divergence(set_name, found.prior, training, check=False))
-    upper = float(np.quantile(divergence(set_name, drawn, training, check=False), 0.5 + 0.5 * confidence))
-    return value, max(0.0, 2.0 * value - upper) if upper < math.inf else 0.0, max(upper, value)
+    spread = divergence(set_name, drawn, training, check=False)
+    low, high = (float(np.quantile(spread, level)) for level in (0.5 - 0.5 * confidence, 0.5 + 0.5 * confidence))
+    upper = max(high, value)
+    lower = low if upper == math.inf else min(2.0 * value - upper, low)
+    if _may_be(found.prior - training, values, vectors, confidence):
+        lower = 0.0
+    return value, max(0.0, lower), upper
+
+
+def _may_be(moved: Array, values: Array, vectors: Array, confidence: float) -> bool:
+    """Whether a difference is within the noise with this covariance, by Wald's statistic."""
+    from scipy.special import chdtri
+
+    seen = values > 1e-9 * max(float(values.max()), 1e-300)
+    statistic = float((((vectors.T @ moved)[seen]) ** 2 / values[seen]).sum())
+    return statistic <= float(chdtri(max(int(seen.sum()), 1), 1.0 - confidence))
 
 
 def _inside(radius: float | None, value: float, lower: float, upper: float) -> dict[str, Any]:

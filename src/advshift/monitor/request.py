@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from advshift.audit.readers.columns import Wanted
 from advshift.audit.readers.sources import kind_of
@@ -97,6 +97,7 @@ class Signals:
                 signal.signal(number, handler)
 
 
+@runtime_checkable
 class Hearing(Protocol):
     """Who hears of what happens: the log's first record, the reports, and notices in words."""
 

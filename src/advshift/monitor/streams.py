@@ -15,6 +15,7 @@ from advshift.audit.readers.quoting import quoted
 from advshift.audit.readers.sources import open_source
 from advshift.audit.readers.tables import Database, Table, open_database, open_table
 from advshift.errors import InputError
+from advshift.registry import nearest
 
 __all__ = ["Block", "Growing", "Piped", "TableRows", "Whole"]
 
@@ -201,6 +202,7 @@ def _names(columns: Columns, time_column: str | None, types: dict[str, str], fil
     if not (columns.probabilities or columns.prediction):
         raise InputError(f"{file} has losses alone; a monitor needs predictions or probabilities: name their column")
     if time_column is not None and time_column not in types:
-        raise InputError(f"{file} has no column {time_column!r} (its columns: {', '.join(types)})")
+        close = nearest(time_column, types)
+        raise InputError(f"{file} has no column {time_column!r}{close} (its columns: {', '.join(types)})")
     wanted = list(columns.probabilities) or [str(columns.prediction)]
     return [*wanted, *([time_column] if time_column is not None else [])]
