@@ -79,8 +79,9 @@ def _import_library(name: str, spec: str) -> ModuleType:
 def _broken(name: str, spec: str, error: Exception) -> InputError:
     reason = str(error).partition("\n")[0] or type(error).__name__
     return InputError(
-        f"model {spec!r}: {name} is installed but cannot be imported ({reason}); torchvision must be built for the "
-        f"installed torch ({torch.__version__}): run  pip install --upgrade --force-reinstall 'advshift[{EXTRA}]'"
+        f"model {spec!r}: {name} is installed but cannot be imported ({reason}); torchvision must come from the same "
+        f"source as torch ({torch.__version__}), built for it: run  pip install --force-reinstall torch torchvision "
+        f"'advshift[{EXTRA}]'"
     )
 
 
