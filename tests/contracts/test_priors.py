@@ -58,6 +58,9 @@ def test_answer_is_a_distribution(form, seed, classes, size):
     assert np.abs(found.covariance.sum(axis=0)).max() <= 1e-6 * max(np.abs(found.covariance).max(), 1e-12)
     assert np.linalg.eigvalsh(found.covariance).min() >= -1e-9 * max(np.abs(found.covariance).max(), 1e-12)
     assert all(np.isfinite(value) or name == "condition" for name, value in found.diagnostics.items())
+    assert 1 <= found.diagnostics["rank"] <= classes
+    assert found.diagnostics["condition"] >= 1
+    assert 0 < found.diagnostics["effective_sample_size"] <= size * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=NAMES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advshift.errors import InputError
-from advshift.priors import BBSE, EM, MAPLS, RLLS, GLSWeights, KernelMeanMatching, KLMatching
+from advshift.priors import BBSE, EM, MAPLS, RLLS, Auto, GLSWeights, KernelMeanMatching, KLMatching
 from advshift.priors.mapls import adaptive_share
 from advshift.priors.rlls import confidence_width, solve_shift
 
@@ -229,7 +229,19 @@ SHIFTS = {
 
 @pytest.mark.parametrize("shift", SHIFTS)
 @pytest.mark.parametrize(
-    "make", [EM, lambda: EM(calibration="bcts"), BBSE, lambda: BBSE(predictions="hard"), RLLS, KLMatching, GLSWeights]
+    "make",
+    [
+        Auto,
+        EM,
+        lambda: EM(calibration="bcts"),
+        lambda: MAPLS(calibration="bcts"),
+        BBSE,
+        lambda: BBSE(predictions="hard"),
+        RLLS,
+        KLMatching,
+        KernelMeanMatching,
+        GLSWeights,
+    ],
 )
 def test_recovers_shifts_of_real_predictions(digits, shift, make):
     rows, labels = digits

@@ -16,7 +16,16 @@ from advshift.priors.calibrations import make_calibration
 from advshift.priors.checks import as_labels, as_probabilities, check_columns
 from advshift.types import Array, ArrayLike, PriorEstimate
 
-__all__ = ["Covariance", "Found", "PriorEstimator", "Source", "class_means", "second_moment"]
+__all__ = [
+    "Covariance",
+    "Found",
+    "PriorEstimator",
+    "Source",
+    "class_means",
+    "numerical_rank",
+    "rank_and_condition",
+    "second_moment",
+]
 
 Covariance = Literal["asymptotic", "bootstrap", "none"]
 
@@ -214,6 +223,23 @@ def class_means(source: Source, features: Array) -> Float[Array, "columns classe
     shape = (source.classes, len(source.labels))
     sums = csr_matrix((weights, (source.labels, np.arange(len(source.labels)))), shape=shape) @ features
     return np.ascontiguousarray((sums / source.counts[:, None]).T, dtype=np.float64)
+
+
+def numerical_rank(spectrum: Float[Array, " values"]) -> int:
+    """How many singular values, the largest first, stand above rounding."""
+    return int(np.sum(spectrum > spectrum[0] * 1e-10))
+
+
+def rank_and_condition(matrix: Float[Array, "columns classes"]) -> dict[str, float]:
+    """The rank and the condition of a confusion matrix, which say whether a label distribution can be told from it.
+
+    >>> rank_and_condition(np.array([[0.9, 0.1], [0.1, 0.9]]))
+    {'rank': 2.0, 'condition': 1.25}
+    """
+    spectrum = np.linalg.svd(matrix, compute_uv=False)
+    smallest = float(spectrum[-1])
+    condition = float(spectrum[0]) / smallest if smallest > 0 else float("inf")
+    return {"rank": float(numerical_rank(spectrum)), "condition": condition}
 
 
 def second_moment(rows: Array, weights: Array) -> Float[Array, "columns columns"]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from advshift.errors import InputError
-from advshift.priors.base import Found, Source
+from advshift.priors.base import Found, Source, rank_and_condition
 from advshift.priors.cells import Cells, cell_shares, make_cells
 from advshift.priors.mixture import Mixture, maximise_mixture
 from advshift.priors.moments import MomentEstimator, hard_noise
@@ -96,3 +96,6 @@ class KLMatching(MomentEstimator):
         inverse = tangent_inverse(mixture.curvature(found.prior))
         answer[:, seen] = inverse @ (means / (means @ found.prior)[:, None]).T
         return answer
+
+    def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
+        return rank_and_condition(learned.means)

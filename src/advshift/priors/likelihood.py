@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from advshift.errors import InputError
-from advshift.priors.base import Found, PriorEstimator, Source
+from advshift.priors.base import Found, PriorEstimator, Source, class_means, rank_and_condition
 from advshift.priors.mixture import Mixture, MixtureFit, maximise_mixture
 from advshift.types import Array
 
@@ -48,6 +48,8 @@ class LikelihoodEstimator(PriorEstimator):
         self.tolerance = tolerance
 
     def _learn(self, source: Source) -> Reference:
+        if source.weights is None:
+            self._confusion: dict[str, float] | None = None  # found with the first estimate, and the same for all
         return Reference(self._source_prior(source), source)
 
     def _reference(self, learned: Any) -> Float[Array, " classes"]:
@@ -102,4 +104,6 @@ class LikelihoodEstimator(PriorEstimator):
 
     def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
         fit: MixtureFit = found.extra[1]
-        return {"log_likelihood": fit.value, "gap": fit.gap}
+        if self._confusion is None:
+            self._confusion = rank_and_condition(class_means(learned.source, learned.source.rows))
+        return {"log_likelihood": fit.value, "gap": fit.gap, **self._confusion}

@@ -9,7 +9,15 @@ import numpy as np
 from jaxtyping import Float
 
 from advshift.errors import InputError
-from advshift.priors.base import Found, PriorEstimator, Source, class_means, second_moment
+from advshift.priors.base import (
+    Found,
+    PriorEstimator,
+    Source,
+    class_means,
+    numerical_rank,
+    rank_and_condition,
+    second_moment,
+)
 from advshift.priors.checks import list_some
 from advshift.types import Array
 
@@ -127,12 +135,7 @@ class PredictionMoments(MomentEstimator):
         return hard_noise(learned.means, learned.source.counts, len(target), found.prior, mean)
 
     def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
-        spectrum = np.linalg.svd(learned.means, compute_uv=False)
-        smallest = float(spectrum[-1])
-        return {
-            "rank": float(_rank(spectrum)),
-            "condition": float(spectrum[0]) / smallest if smallest > 0 else float("inf"),
-        }
+        return rank_and_condition(learned.means)
 
 
 def weighted_mean(rows: Array, weights: Array | None) -> Float[Array, " columns"]:
@@ -160,14 +163,10 @@ def hard_noise(means: Array, counts: Array, size: int, prior: Array, mean: Array
     return found - np.outer(mean, mean) / size - (means * share) @ means.T
 
 
-def _rank(spectrum: Array) -> int:
-    return int(np.sum(spectrum > spectrum[0] * 1e-10))
-
-
 def check_identified(means: Float[Array, "columns classes"], predictions: str) -> None:
     """Raise where different label distributions give the same predictions."""
     never = np.flatnonzero(means.sum(axis=1) == 0)
-    rank = _rank(np.linalg.svd(means, compute_uv=False))
+    rank = numerical_rank(np.linalg.svd(means, compute_uv=False))
     if rank == means.shape[1]:
         return
     reason = f": {list_some(never)} never predicted on the source" if len(never) else ""
