@@ -42,6 +42,8 @@ def chosen_calibration(wanted: str, method: str, *, rows: int, classes: int, har
         if hard:
             raise InputError(f"predicted classes alone cannot be calibrated; leave --calibration {wanted} out")
         return wanted
+    if wanted == "auto" and method == "auto":
+        return "shrunk"  # it finds out by itself how much there is to learn
     suits = method in CALIBRATED and not hard and rows >= ROWS_A_CLASS * classes and classes <= MOST_CLASSES
     return "bcts" if wanted == "auto" and suits else None
 
