@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -11,7 +12,11 @@ from torch import nn
 
 from advshift.training.recipe import TrainingSection
 
-__all__ = ["Formats", "choose_formats", "choose_threads", "threads"]
+__all__ = ["Formats", "choose_formats", "choose_threads", "keep_memory", "threads"]
+
+# Parameters of glibc's mallopt, and the values that it begins with.
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+GLIBC_DEFAULT, LARGEST = 128 * 1024, 1 << 30
 
 
 class Formats(NamedTuple):
@@ -59,6 +64,28 @@ def threads(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def keep_memory() -> Iterator[None]:
+    """Let the C library keep what is freed for the next step, for as long as the block runs.
+
+    It otherwise hands the megabytes of each activation back to the system and asks for them again, page by page: a tenth
+    of the time of a step of a small network. Only glibc can be told; elsewhere nothing happens.
+    """
+    import ctypes
+
+    tune = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if tune is None:
+        yield
+        return
+    for parameter in (MMAP_THRESHOLD, TRIM_THRESHOLD):
+        tune(parameter, LARGEST)
+    try:
+        yield
+    finally:
+        for parameter in (MMAP_THRESHOLD, TRIM_THRESHOLD):
+            tune(parameter, GLIBC_DEFAULT)
 
 
 def _convolves(model: nn.Module) -> bool:

@@ -15,7 +15,7 @@ import torch
 from advshift.data import DataSet, load_data
 from advshift.errors import AdvshiftError, InputError, Interrupted
 from advshift.training.checkpoints import Checkpoints
-from advshift.training.devices import threads
+from advshift.training.devices import keep_memory, threads
 from advshift.training.folder import RunFolder
 from advshift.training.history import History, score, summary
 from advshift.training.interruptions import Interruption, interruptions
@@ -138,7 +138,7 @@ class _Run:
         """Train to the end, or until something stops it; the record says which."""
         data = load_data(self.recipe.data) if data is None else data
         self.session = Session(self.recipe, data, self.workers)
-        with threads(self.session.threads):
+        with threads(self.session.threads), keep_memory():
             record = describe(self.session)
             if resume:
                 self._restore(record)
