@@ -39,7 +39,7 @@ class FixedAdversary(Adversary):
     name = "fixed"
     takes_numpy = True
     refusals: ClassVar[dict[str, str]] = {
-        "radius": "its target does not move; find the worst case of a ball first and pass its distribution",
+        "radius": "its target does not move; pass its distribution, or audit= (an audit's JSON) with radius=",
         "uncertainty": "its target does not move; find the worst case of a set first and pass its distribution",
     }
 

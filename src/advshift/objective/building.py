@@ -30,6 +30,8 @@ def build_adversary(
         if options:
             raise InputError(f"the adversary is built already; give {_names(options)} to its constructor")
         return adversary
+    if adversary == "fixed" and "audit" in options:
+        options = {"distribution": _audited(**options)}
     kind = ADVERSARIES[adversary]
     known = [name for name in inspect.signature(kind).parameters if kind.__init__ is not object.__init__]
     options = dict(options)
@@ -49,6 +51,14 @@ def build_adversary(
     if missing:
         raise InputError(f"adversary {adversary!r} needs {_names(missing)}")
     return kind(**options)
+
+
+def _audited(audit: Any, radius: float | None = None, model: str | None = None, **rest: Any) -> Any:
+    from advshift.objective.audited import audited_distribution
+
+    if radius is None or rest:
+        raise InputError(f"a target from audit= needs radius= and may have model=; got {_names(rest) or 'no radius'}")
+    return audited_distribution(audit, radius, model=model)
 
 
 def _names(options: Any) -> str:

@@ -15,6 +15,7 @@ from advshift.errors import InputError
 from advshift.numerics.backend import calmly, namespace, restrict
 from advshift.objective.building import build_adversary, build_loss, build_reduction, count_members, first_step
 from advshift.objective.reading import Batch, PerExampleLoss, Reader
+from advshift.objective.recipes import takes_recipes
 from advshift.objective.statistics import as_class_losses, collect, combined, shard_share, world_size
 from advshift.objective.tracking import Held, Tracker
 from advshift.reductions import Reduction
@@ -36,7 +37,9 @@ class RobustObjective(Tracker):
     Parameters
     ----------
     adversary
-        A name of the registry, whose options follow as keywords (`radius=0.1`), or an adversary.
+        A name of the registry, whose options follow as keywords (`radius=0.1`), or an adversary; or the name of a
+        training recipe, whose `[objective]` table then gives the defaults. `"fixed"` takes its target as
+        `distribution=`, or as `audit=` (an audit's JSON) and `radius=`.
     num_classes
         The width of the logits. May be left out with `class_counts` or, for other losses, with `num_groups`.
     class_counts
@@ -77,6 +80,7 @@ class RobustObjective(Tracker):
     >>> loss.backward()
     """
 
+    @takes_recipes
     def __init__(
         self,
         adversary: str | Adversary = "advshift",
