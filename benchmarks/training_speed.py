@@ -1,8 +1,8 @@
 """How quick the training engine is: CIFAR-100, ResNet-20, batches of 128, in turns with two peers in one process.
 
-The peers are the loop that most people write (PIL transforms, a DataLoader with two workers, float32, NCHW, a loss read
-at every step), and a bare loop tuned by hand on one batch that is there already (bf16, channels last, a fused optimiser,
-no data, no metrics). The floor is what the network's operations would take at the rate of a large product of matrices.
+The peers are the loop that most people write (PIL transforms, a DataLoader with two workers, float32, NCHW, a loss
+read at every step), and a bare loop tuned by hand on one batch that is there already (bf16, channels last, a fused
+optimiser, no data, no metrics). The floor is what the network's operations would take at the rate of a large product of matrices.
 
 Seconds of the processor, workers included, stand beside those of the clock: on a machine with other work only the first
 can be compared. With one thread no time is lost in waiting for other threads.
@@ -78,6 +78,7 @@ class Naive:
         self.total, self.right = 0.0, 0
 
     def __call__(self) -> None:
+        """Take a step."""
         inputs, labels = next(self.batches)
         self.optimizer.zero_grad()
         logits = self.model(inputs)
@@ -107,6 +108,7 @@ class Bare:
         self.labels = torch.randint(0, 100, (BATCH,))
 
     def __call__(self) -> None:
+        """Take a step."""
         with torch.autocast("cpu", torch.bfloat16):
             logits = self.model(self.inputs)
         nn.functional.cross_entropy(logits.float(), self.labels).backward()
@@ -128,6 +130,7 @@ class Engine:
             epoch += 1
 
     def __call__(self) -> None:
+        """Take a step."""
         self.session.advance(*next(self.batches))
 
 

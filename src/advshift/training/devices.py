@@ -70,8 +70,8 @@ def threads(number: int) -> Iterator[None]:
 def keep_memory() -> Iterator[None]:
     """Let the C library keep what is freed for the next step, for as long as the block runs.
 
-    It otherwise hands the megabytes of each activation back to the system and asks for them again, page by page: a tenth
-    of the time of a step of a small network. Only glibc can be told; elsewhere nothing happens.
+    It otherwise hands the megabytes of each activation back to the system and asks for them again, page by page: a
+    tenth of the time of a step of a small network. Only glibc can be told; elsewhere nothing happens.
     """
     import ctypes
 
