@@ -252,11 +252,6 @@ def test_cifar_is_fetched_once(
     assert len(server.ranges) == asked == 2
 
 
-def test_sets_without_an_address() -> None:
-    with pytest.raises(InputError, match=r"'digits' has no address .*\(those that have: cifar10, cifar100\)"):
-        load_data(DataOptions(name="digits", download=True))
-
-
 def test_the_published_sums() -> None:
     assert cifar.CIFAR10.download.md5 == "c58f30108f718f92721af3b95e74349a"
     assert cifar.CIFAR100.download.md5 == "eb9058c3a382ffc7106e4002c42a8d85"

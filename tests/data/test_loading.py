@@ -21,7 +21,7 @@ def _use(monkeypatch: pytest.MonkeyPatch, labels: list[int], *, names: int | Non
         first += len(wanted)
     classes = max(labels) + 1 if names is None else names
     source = Source(made, tuple(f"kind{i}" for i in range(classes)))
-    monkeypatch.setattr(loading, "SOURCES", {"digits": lambda options, folder: source})
+    monkeypatch.setattr(loading, "SOURCES", {"digits": loading.Reader(lambda options, folder: source)})
 
 
 def _load(**options: Any) -> Any:
@@ -87,10 +87,23 @@ def test_an_unknown_set_lists_the_known() -> None:
         load_data(DataOptions(name="cifar20"))
 
 
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"image_size": 32}, r"data\.image_size does nothing for the set 'digits'.*image-folder, shards"),
+        ({"label": "y"}, r"data\.label does nothing .*shards, table, text"),
+        ({"download": True}, r"data\.download does nothing .*cifar10, cifar100"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        _load(**options)
+
+
 def test_moments_of_features_and_a_constant_one(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = torch.stack((torch.arange(20.0), torch.full((20,), 3.0)), 1)
     source = Source({"train": MemorySplit(inputs, torch.arange(20) % 2, torch.arange(20))}, ("a", "b"))
-    monkeypatch.setattr(loading, "SOURCES", {"digits": lambda options, folder: source})
+    monkeypatch.setattr(loading, "SOURCES", {"digits": loading.Reader(lambda options, folder: source)})
     data = _load(validation=0.0)
     torch.testing.assert_close(data.mean, torch.tensor([9.5, 3.0]))
     torch.testing.assert_close(data.std, torch.tensor([float(inputs[:, 0].std(unbiased=False)), 1.0]))
@@ -101,7 +114,7 @@ def test_moments_of_features_and_a_constant_one(monkeypatch: pytest.MonkeyPatch)
 def test_a_source_may_want_its_own_normalisation(monkeypatch: pytest.MonkeyPatch) -> None:
     part = MemorySplit(torch.rand(20, 3), torch.arange(20) % 2, torch.arange(20))
     source = Source({"train": part}, ("a", "b"), mean=(0.0,), std=(1.0,))
-    monkeypatch.setattr(loading, "SOURCES", {"digits": lambda options, folder: source})
+    monkeypatch.setattr(loading, "SOURCES", {"digits": loading.Reader(lambda options, folder: source)})
     assert _load().mean.tolist() == [0.0] * 3
     assert _load(mean=(0.5,)).mean.tolist() == [0.5] * 3
 

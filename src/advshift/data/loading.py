@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,23 +24,32 @@ from advshift.data.types import DataSet, MemorySplit, Plan, Source, Split
 from advshift.errors import InputError
 from advshift.registry import nearest
 
-__all__ = ["SOURCES", "data_folder", "load_data"]
+__all__ = ["SOURCES", "Reader", "data_folder", "load_data"]
 
 VARIABLE = "ADVSHIFT_DATA"
 MEASURED = 50_000  # examples at most from which mean and deviation are taken, about
 DECODED = 5_000  # the same where each must be read from the disk
 
-SOURCES: Mapping[str, Callable[[DataOptions, Path], Source]] = {
-    "cifar10": read_cifar10,
-    "cifar100": read_cifar100,
-    "digits": read_digits,
-    "image-folder": read_image_folder,
-    "npz": read_npz,
-    "shards": read_shards,
-    "table": read_table,
-    "text": read_text,
+PICTURES = ("image_size", "centre_crop", "fit", "grey", "corrupt")
+
+
+class Reader(NamedTuple):
+    """How a set is read, and which options it has beside those of every set."""
+
+    read: Callable[[DataOptions, Path], Source]
+    options: tuple[str, ...] = ()
+
+
+SOURCES: Mapping[str, Reader] = {
+    "cifar10": Reader(read_cifar10, ("download",)),
+    "cifar100": Reader(read_cifar100, ("download",)),
+    "digits": Reader(read_digits),
+    "image-folder": Reader(read_image_folder, (*PICTURES, "val_part")),
+    "npz": Reader(read_npz),
+    "shards": Reader(read_shards, (*PICTURES, "label")),
+    "table": Reader(read_table, ("label", "features")),
+    "text": Reader(read_text, ("label", "features", "max_features")),
 }
-DOWNLOADED = ("cifar10", "cifar100")
 
 
 def data_folder(options: DataOptions) -> Path:
@@ -54,15 +64,7 @@ def load_data(options: DataOptions) -> DataSet:
     >>> len(data.train), len(data.validation), len(data.test), data.shape
     (809, 90, 898, (1, 8, 8))
     """
-    if options.name not in SOURCES:
-        known = ", ".join(SOURCES)
-        raise InputError(f"unknown data set {options.name!r}{nearest(options.name, SOURCES)} (known: {known})")
-    if options.download and options.name not in DOWNLOADED:
-        raise InputError(
-            f"the set {options.name!r} has no address to download it from (those that have: {', '.join(DOWNLOADED)}); "
-            "leave data.download out"
-        )
-    source = SOURCES[options.name](options, data_folder(options))
+    source = _reader(options).read(options, data_folder(options))
     parts = _split(source, options)
     notices = [*source.notices, *_absent(parts, source.class_names)]
     if source.finish is not None:
@@ -82,6 +84,21 @@ def load_data(options: DataOptions) -> DataSet:
         fingerprint=_fingerprint(parts, source.class_names),
         notices=notices,
     )
+
+
+def _reader(options: DataOptions) -> Reader:
+    """Find the reader, and refuse options that it would not look at."""
+    if options.name not in SOURCES:
+        known = ", ".join(SOURCES)
+        raise InputError(f"unknown data set {options.name!r}{nearest(options.name, SOURCES)} (known: {known})")
+    reader = SOURCES[options.name]
+    for name in sorted({name for other in SOURCES.values() for name in other.options} - set(reader.options)):
+        if getattr(options, name) != DataOptions.model_fields[name].default:
+            owners = ", ".join(owner for owner, other in SOURCES.items() if name in other.options)
+            raise InputError(
+                f"data.{name} does nothing for the set {options.name!r}; leave it out (sets that have it: {owners})"
+            )
+    return reader
 
 
 def _split(source: Source, options: DataOptions) -> dict[str, Split]:
