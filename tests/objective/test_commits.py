@@ -268,6 +268,19 @@ def test_losses_that_are_not_finite_are_skipped_and_counted() -> None:
     assert objective.metrics()["skipped"] == 2
 
 
+@pytest.mark.parametrize("loss", [None, lambda logits, _: logits.logsumexp(1)])
+def test_soft_labels_that_are_not_finite_are_skipped_and_counted(loss: Any) -> None:
+    objective, other = (RobustObjective("advshift", num_classes=3, loss=loss) for _ in range(2))
+    logits, soft = torch.randn(6, 3).requires_grad_(), torch.rand(6, 3).softmax(1)
+    soft[2, 1], soft[4] = float("nan"), float("inf")
+    objective(logits, soft)
+    kept = [0, 1, 3, 5]
+    other(logits[kept], soft[kept])
+    assert objective.skipped.item() == pytest.approx(2, abs=1e-5)
+    torch.testing.assert_close(objective.distribution, other.distribution)
+    torch.testing.assert_close(objective.reference, other.reference)
+
+
 def test_a_batch_of_nothing_but_infinite_losses_moves_nothing() -> None:
     _, _, objective = setting()
     before = objective.distribution.clone()

@@ -36,12 +36,18 @@ def check(name: str, commits: str, world: int, folder: Path) -> None:
     ranks = [torch.load(folder / f"{name}-{commits}-{rank}.pt") for rank in range(world)]
     for other in ranks[1:]:
         assert all(torch.equal(ranks[0][key], other[key]) for key in ranks[0])
-    alone = script().train(name, commits, 0, 1)
+    alone = script().train(name, "forward" if commits == "compiled" else commits, 0, 1)
     torch.testing.assert_close(ranks[0], alone, rtol=1e-6, atol=1e-6)
 
 
 def test_two_processes(tmp_path: Path) -> None:
     check("advshift", "forward", 2, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["advshift", "exact"])
+def test_one_graph_in_two_processes(name: str, tmp_path: Path) -> None:
+    check(name, "compiled", 2, tmp_path)
 
 
 @pytest.mark.slow

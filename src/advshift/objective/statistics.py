@@ -27,6 +27,10 @@ def collect(batch: Batch, into: Float[Array, "numbers"], *, clip: float, raises:
     """Add a batch's clipped class losses, its class counts, and the number of its examples."""
     losses, labels, kept = _arrays(batch, numpy=isinstance(into, np.ndarray))
     finite = losses - losses == 0
+    if labels.ndim == 2:
+        mass = labels.sum(1)
+        finite = finite & (mass - mass == 0)
+        labels = restrict(labels, finite[:, None], 0.0)
     counted = finite if kept is None else finite & kept
     size = losses.shape[0] if kept is None else kept.sum()
     if raises and bool(counted.sum() < size):

@@ -68,7 +68,8 @@ class StreamingTilted(Reduction):
     """TERM on minibatches: a running estimate `R` of the tilted mean of all data normalises the weights.
 
     `R ← (1/t)·log((1-λ)·exp(t·R) + λ·exp(t·R_batch))` in train mode, then the gradient is the mean of
-    `exp(t·(ℓ - R))·∇ℓ`, and the value is `R`. The estimate is a buffer; the first batch sets it.
+    `exp(t·(ℓ - R))·∇ℓ`, and the value is `R`. The estimate is a buffer; the first batch sets it. The authors' federated
+    trainer averages the exponentials in the same way, with a rate of 0.5, before it weighs the updates.
 
     Parameters
     ----------
