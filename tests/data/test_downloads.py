@@ -252,6 +252,16 @@ def test_cifar_is_fetched_once(
     assert len(server.ranges) == asked == 2
 
 
+def test_the_command_has_a_switch() -> None:
+    from typer.testing import CliRunner
+
+    from advshift.cli.app import app
+
+    done = CliRunner().invoke(app, ["train", "cifar100-erm", "--download", "--show"])
+    assert done.exit_code == 0
+    assert "download = true" in done.stdout
+
+
 def test_the_published_sums() -> None:
     assert cifar.CIFAR10.download.md5 == "c58f30108f718f92721af3b95e74349a"
     assert cifar.CIFAR100.download.md5 == "eb9058c3a382ffc7106e4002c42a8d85"

@@ -28,6 +28,7 @@ def train(
     data: Annotated[
         str | None, typer.Option(help="Where the data lies; else the recipe's path, else $ADVSHIFT_DATA.")
     ] = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch CIFAR if it is not there.")] = False,
     max_steps: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many optimiser steps; for a try-out.")
     ] = None,
@@ -54,6 +55,7 @@ def train(
     if recipe is None:
         raise InputError("name a recipe: a TOML file, or one of " + ", ".join(training.recipe_names()))
     words += [f"data.path={data}"] if data is not None else []
+    words += ["data.download=true"] if download else []
     words += [f"training.max_steps={max_steps}"] if max_steps is not None else []
     wanted = training.load_recipe(recipe, words)
     if show:
