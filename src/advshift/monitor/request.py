@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from advshift.audit.readers.columns import Wanted
-from advshift.audit.readers.sources import kind_of
+from advshift.audit.readers.sources import MAGIC, SUFFIXES
 from advshift.errors import InputError
 from advshift.monitor.settings import Settings
 
@@ -52,9 +52,15 @@ class Request:
         """Whether the stream has an order other than that of its lines, or no lines."""
         if self.stream == STANDARD_INPUT or self.follow:
             return False
-        path = Path(self.stream)
-        text = path.is_file() and kind_of(path, self.stream) in ("csv", "tsv", "json lines")
-        return self.time is not None or not text
+        return self.time is not None or not _has_lines(Path(self.stream))
+
+
+def _has_lines(path: Path) -> bool:
+    """Whether this is one file of text; a few bytes that are no text are faults of their lines."""
+    if not path.is_file() or SUFFIXES.get(path.suffix.lower()) in ("parquet", "npz", "npy"):
+        return False
+    with path.open("rb") as file:
+        return not file.read(8).startswith(tuple(MAGIC))
 
 
 @dataclass(frozen=True)
