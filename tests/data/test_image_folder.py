@@ -369,3 +369,16 @@ def test_thinning_and_holding_out_a_stream(animals: Path) -> None:
     data = _load(animals, storage="stream", imbalance="exponential", imbalance_ratio=4.0, held_out=0.4, validation=0.0)
     counts = torch.bincount(data.train.labels) + torch.bincount(data.held_out.labels, minlength=3)
     assert counts.tolist() == [8, 4, 2]
+
+
+def test_a_part_without_images(tmp_path: Path) -> None:
+    _tree(tmp_path, "train/cat/a.png", "train/dog/b.png")
+    (tmp_path / "val" / "cat").mkdir(parents=True)
+    with pytest.raises(InputError, match="the validation part holds no example"):
+        _load(tmp_path)
+
+
+def test_more_workers_than_cores_and_than_batches(animals: Path) -> None:
+    data = _load(animals, storage="stream")
+    found = _batches(data, workers=9, batch_size=20)
+    assert torch.equal(found[0].inputs, _batches(data, batch_size=20)[0].inputs)

@@ -17,7 +17,7 @@ def _use(monkeypatch: pytest.MonkeyPatch, labels: list[int], *, names: int | Non
     first = 0
     for part, wanted in {"train": labels, **parts}.items():
         ids = torch.arange(first, first + len(wanted))
-        made[part] = MemorySplit(ids.float()[:, None], torch.tensor(wanted), ids)
+        made[part] = MemorySplit(ids.float()[:, None], torch.tensor(wanted, dtype=torch.long), ids)
         first += len(wanted)
     classes = max(labels) + 1 if names is None else names
     source = Source(made, tuple(f"kind{i}" for i in range(classes)))
@@ -65,6 +65,7 @@ def test_a_class_with_a_single_image_stays_in_training_and_is_named(monkeypatch:
         ([0, 1], {}, {"validation": 0.1}, "data.validation = 0.1 of 2 training examples is not one"),
         ([0, 1], {"test": [0, 2]}, {}, "the test part holds labels that are none of the 2 classes"),
         ([0, 1], {"test": [0, -1]}, {}, "the test part holds labels"),
+        ([0, 1], {"test": []}, {}, "the test part holds no example"),
         ([0, 1], {"test": [0, 1]}, {"test": 0.5}, "has a test part of its own"),
         ([0] * 9 + [1] * 9, {}, {"prior": (1.0,)}, "one share for each of the 2 classes"),
         ([0] * 9 + [1] * 9, {}, {"mean": (0.1, 0.2)}, "data.mean must have one number for each of the 1"),

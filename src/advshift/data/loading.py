@@ -120,7 +120,9 @@ def _check(parts: Mapping[str, Split], class_names: tuple[str, ...]) -> None:
     classes = len(class_names)
     for name, part in parts.items():
         labels = part.labels
-        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        if not len(labels):
+            raise InputError(f"the {name} part holds no example; add some, or take it away")
+        if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
             raise InputError(f"the {name} part holds labels that are none of the {classes} classes")
     counts = torch.bincount(parts["train"].labels, minlength=classes)
     empty = [class_names[index] for index in (counts == 0).nonzero().flatten().tolist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
@@ -35,17 +36,23 @@ def mapped(work: Callable[[T], R], items: Iterable[T], workers: int, *, pin: boo
             yield item, work(item)
         return
     pending: deque[T] = deque()
-    loader = DataLoader(
-        _Work(work),
-        batch_size=None,
-        sampler=_noted(items, pending),
-        num_workers=workers,
-        collate_fn=_as_it_is,
-        pin_memory=pin,
-        worker_init_fn=_leave_signals,
-        generator=torch.Generator(),  # else it would draw from torch's own, and a resumed run would differ
-    )
-    for result in loader:
+    with warnings.catch_warnings():
+        # More workers than cores can be right for a slow disk; and a worker that was forked runs none of our threads.
+        warnings.filterwarnings("ignore", message="This DataLoader will create")
+        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
+        results = iter(
+            DataLoader(
+                _Work(work),
+                batch_size=None,
+                sampler=_noted(items, pending),
+                num_workers=workers,
+                collate_fn=_as_it_is,
+                pin_memory=pin,
+                worker_init_fn=_leave_signals,
+                generator=torch.Generator(),  # else it would draw from torch's own, and a resumed run would differ
+            )
+        )
+    for result in results:
         yield pending.popleft(), result
 
 
