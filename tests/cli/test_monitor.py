@@ -391,6 +391,7 @@ def _watched(start: Start, total: int, part: int) -> tuple[int, int]:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(HEADER + "\n")
+    process.stdin.flush()
     process.stdout.readline()
     sizes = []
     for _ in range(total // part):
