@@ -37,7 +37,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> N
     """The test of label shift by its chi-square limit, unless a test is about it: the bootstrap takes seconds."""
     if "slow_test" not in request.fixturenames:
         quick = functools.partial(shift_test, method="chi-square")
-        monkeypatch.setattr("advshift.estimation.assemble.shift_test", lambda *sides, seed: quick(*sides))
+        monkeypatch.setattr("advshift.estimation.assembly.shift_test", lambda *sides, seed: quick(*sides))
 
 
 @pytest.fixture

@@ -111,15 +111,16 @@ def _print(record: EstimateRecord, outputs: Outputs, output: Path, changed: floa
 
     from advshift.report.estimate_words import EstimateWords
     from advshift.report.selection import readable
+    from advshift.report.sheet import Sheet
 
     for notice in outputs.notices:
         typer.secho(notice, err=True, dim=True)
-    words = EstimateWords(record)
-    console = Console()
-    console.print(Text(words.verdict.replace("\u00a0", " "), style="bold red" if words.fails else ""))
+    words, console = EstimateWords(record), Console()
+    sheet = Sheet(console.width, ascii_only=console.options.ascii_only)
+    console.print(sheet.text(words.verdict, "bold red" if words.fails else ""))
     for sentence in (words.answer, *words.accuracy):
-        console.print(Text(sentence.replace("\u00a0", " ")))
+        console.print(sheet.text(sentence))
     for warning in record.warnings:
-        console.print(Text.assemble(("! ", "bold yellow"), readable(warning.message)))
-    share = words.share(changed).replace("\u00a0", " ")
-    console.print(Text(f"Wrote {outputs.rows:,} rows to {output}; {share} of the predictions changed."))
+        console.print(Text.assemble(("! ", "bold yellow"), sheet.text(readable(warning.message))))
+    changes = f"{words.share(changed)} of the predictions changed"
+    console.print(sheet.text(f"Wrote {outputs.rows:,} rows to {readable(output)}; {changes}."))

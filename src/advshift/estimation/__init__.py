@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from advshift.estimation.assemble import Question, assemble
+from advshift.estimation.assembly import Question, assemble
 from advshift.estimation.correcting import correct_file, corrected_probabilities
 from advshift.estimation.record import EstimateRecord
 from advshift.estimation.request import Estimated, Request, estimate_files

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from advshift.audit.readers.outputs import Outputs
 from advshift.audit.readers.quoting import literal
 from advshift.errors import InputError
-from advshift.estimation.assemble import smoothed
+from advshift.estimation.assembly import smoothed
 from advshift.estimation.record import EstimateRecord
 from advshift.files import write_atomically
 from advshift.posthoc import correct_probabilities

@@ -11,7 +11,7 @@ from advshift.audit.readers import MEMORY, Wanted
 from advshift.audit.readers.distributions import read_classes
 from advshift.audit.readers.outputs import Outputs, has_labels, read_outputs
 from advshift.errors import InputError
-from advshift.estimation.assemble import Question, assemble
+from advshift.estimation.assembly import Question, assemble
 from advshift.estimation.record import EstimateRecord, holds_estimate
 
 __all__ = ["Estimated", "Request", "estimate_files"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ from advshift.types import Array, PriorEstimate
 __all__ = ["Question", "assemble", "smoothed"]
 
 LEVEL = 0.05  # at which a predicted class is said to deviate
+FEWEST = 5  # rows of a predicted class from which its own p-value, a chi-square limit, means something
+REPLICATES = 100  # of the bootstrap that stands in for a degenerate covariance
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,10 @@ def assemble(source: Outputs, target: Outputs, question: Question, command: str 
     confusion = confusion_of(source, method)
     estimator = make_estimator(method, calibration, source.hard, question.bootstrap, question.seed)
     estimate = estimator.fit(source.probabilities, labels).estimate(target.probabilities)
+    if not question.bootstrap and _is_degenerate(estimate):
+        estimator = make_estimator(method, calibration, source.hard, REPLICATES, question.seed)
+        estimate = estimator.fit(source.probabilities, labels).estimate(target.probabilities)
+        estimate = replace(estimate, source_influence=None)  # degenerate where the asymptotic covariance is
     test = None if source.hard else shift_test(source.probabilities, labels, target.probabilities, seed=question.seed)
     found = _Found(source, target, estimate, estimator, confusion, test)
     return EstimateRecord.model_validate(_fields(found, question) | {"command": command})
@@ -127,7 +133,7 @@ def _fields(found: _Found, question: Question) -> dict[str, Any]:
         "converged": bool(estimate.converged),
         "iterations": int(estimate.iterations),
     }
-    test = _test_fields(found.test, source.classes)
+    test = _test_fields(found.test, source.classes, target.rows)
     fields = {
         "version": __version__,
         "created": datetime.now(UTC),
@@ -138,7 +144,7 @@ def _fields(found: _Found, question: Question) -> dict[str, Any]:
         "method": {
             "name": estimate.method,
             "calibration": _calibration_fields(found.estimator.calibrator),
-            "covariance": "bootstrap" if question.bootstrap else "asymptotic",
+            "covariance": found.estimator.covariance,
             "outputs": "predictions" if source.hard else "probabilities",
         },
         "classes": _class_fields(found, question.confidence),
@@ -202,15 +208,27 @@ def _divergence(prior: Any, shares: Any, classes: tuple[Label, ...], centre: Any
     }
 
 
-def _test_fields(test: ShiftTest | None, classes: tuple[Label, ...]) -> dict[str, Any] | None:
+def _is_degenerate(estimate: PriorEstimate) -> bool:
+    """Whether a class that is all but absent has a larger standard error than the largest class has a share.
+
+    The asymptotic covariance takes no notice of bounds, and where no row of the target speaks of a class its variance
+    grows without limit.
+    """
+    absent = estimate.prior * estimate.target_size < 0.5
+    return bool((estimate.standard_errors[absent] > estimate.prior.max()).any())
+
+
+def _test_fields(test: ShiftTest | None, classes: tuple[Label, ...], rows: int) -> dict[str, Any] | None:
+    """The test, and the deviating classes if all together do not fit; a class of few rows is not judged by itself."""
     if test is None:
         return None
+    judged = np.maximum(test.observed, test.expected) * rows >= FEWEST
     return {
         "statistic": test.statistic,
         "degrees": test.degrees,
         "p_value": test.p_value,
         "level": LEVEL,
-        "deviating": [classes[k] for k in test.deviating(LEVEL)],
+        "deviating": [classes[k] for k in test.deviating(LEVEL) if test.p_value <= LEVEL and judged[k]],
     }
 
 
