@@ -33,19 +33,29 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=1, help="Processes that run side by side.")] = 1,
     data: Annotated[str | None, typer.Option(help="Where the data lie; else $ADVSHIFT_DATA.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Begin no run after so many minutes.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Draw all figures, or those of --figure, from the records into this folder.")
+    ] = None,
+    figure: Annotated[list[str] | None, typer.Option(help="With --figures: draw this one; may be repeated.")] = None,
+    tables: Annotated[Path | None, typer.Option(help="Write all tables into this Markdown file.")] = None,
 ) -> None:
-    """Run the paper's protocol on CIFAR-100 as a queue that can be stopped at any time, and go on."""
-    from advshift.experiments.queue import Store
-
+    """Run the paper's protocol on CIFAR-100 as a queue that can be stopped at any time, and draw its figures."""
+    if figure and figures is None:
+        raise InputError("--figure needs a folder to draw into: add --figures FOLDER")
     wanted = _tiers(tiers)
-    place = Store(store, records)
-    if not run:
-        _show(place, wanted)
+    if figures is not None or tables is not None:
+        _draw(store / "records" if records is None else records, figures, figure, tables)
         return
-    if jobs > 1:
+    if run and jobs > 1:
         _fan_out(jobs)
         return
-    _work(place, wanted, data, minutes)
+    from advshift.experiments.queue import Store
+
+    place = Store(store, records)
+    if run:
+        _work(place, wanted, data, minutes)
+    else:
+        _show(place, wanted)
 
 
 def _tiers(text: str) -> list[str]:
@@ -56,6 +66,24 @@ def _tiers(text: str) -> list[str]:
         if word not in TIERS:
             raise InputError(f"unknown tier {word!r} (known: {', '.join(TIERS)})")
     return found or list(TIERS)
+
+
+def _draw(records: Path, figures: Path | None, names: list[str] | None, tables: Path | None) -> None:
+    """Figures and tables, from records alone."""
+    from advshift.experiments.figures import draw_figures
+    from advshift.experiments.records import load_records
+    from advshift.experiments.tables import write_tables
+    from advshift.files import check_writable, write_atomically
+
+    if tables is not None:
+        check_writable(tables)
+    found = load_records(records)
+    if figures is not None:
+        drawn = draw_figures(found, figures, names, tell=lambda line: typer.echo(line))
+        typer.echo(f"{drawn} figures in {figures}, light and dark")
+    if tables is not None:
+        write_atomically(tables, write_tables(found))
+        typer.echo(f"tables in {tables}")
 
 
 def _work(store: Store, tiers: list[str], data: str | None, minutes: float | None) -> None:

@@ -7,6 +7,7 @@ everybody's. The test part is only ever read by figures and tables.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ RADII = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 TUNING_SEED, TUNING_EPOCHS = 1000, 5
 LATE = {"objective.start_after": 0.6}
 NO_CLIP = 1e9
+LOWER_RATE = 0.1
 
 Setting = dict[str, Any]
 
@@ -133,9 +135,11 @@ FIXED_PRIOR: dict[str, Setting] = {
 }
 
 
-def protocol() -> list[Planned]:
-    """All runs, in the order in which they are taken."""
-    return [*_tuning(), *_tier_a(), *_tier_b(), *_tier_c(), *_tier_d()]
+@functools.cache
+def protocol() -> tuple[Planned, ...]:
+    """All runs, in the order in which they are taken: every method's first seed before any method's second."""
+    by_seed = (sorted(tier, key=lambda run: run.seed) for tier in (_tier_b(), _tier_c()))
+    return (*_tuning(), *_tier_a(), *(run for tier in by_seed for run in tier), *_tier_d())
 
 
 def _seeds(count: int, tier: str, group: str, method: str, epochs: int, **rest: Any) -> Iterator[Planned]:
@@ -169,6 +173,7 @@ def _tier_b() -> Iterator[Planned]:
     yield from _held_out()
     for ratio in (100, 10):
         yield from _long_tailed(ratio)
+    yield from _lower_rate()
 
 
 def _held_out() -> Iterator[Planned]:
@@ -185,6 +190,29 @@ def _held_out() -> Iterator[Planned]:
         kind = name.split("-")[0]
         setting = HELD_OUT | adversary(kind, radius=0.1, adversary_data="held-out") | wait
         yield from _seeds(3, "B", "held-out", name, 10, setting=setting)
+
+
+def _lower_rate() -> Iterator[Planned]:
+    """What breaks at the learning rate that is best for ERM, at a lower one: large or fast moving weights."""
+    rate: Setting = {"optimizer.lr": LOWER_RATE}
+    held = HELD_OUT | rate
+    yield from _seeds(1, "B", "lower-rate", "erm", 10, setting=held)
+    for radius in (1.0, 2.0, 3.0):
+        source = ("lower-rate/erm/seed-0", radius)
+        yield from _seeds(1, "B", "lower-rate", f"fixed-{radius:g}", 10, setting=held, fixed=source)
+    for name, setting in (
+        ("tilted-0.5", adversary("tilted", rate=0.5)),
+        ("tilted-1", adversary("tilted", rate=1.0)),
+        ("agnostic-0.001", adversary("agnostic", step_size=0.001)),
+        ("class-cvar-0.7", adversary("class-cvar", level=0.7)),
+        ("exact-0.5", adversary("exact", radius=0.5)),
+    ):
+        yield from _seeds(1, "B", "lower-rate", name, 10, setting=held | setting)
+    tail: Setting = {"data.imbalance": "exponential", "data.imbalance_ratio": 100.0} | rate
+    for name in ("balanced", "class-balanced"):
+        setting = tail | FIXED_PRIOR[name]
+        yield from _seeds(1, "B", "lower-rate-tail", name, 10, setting=setting)
+    yield from _seeds(1, "B", "lower-rate-tail", "erm", 10, setting=tail)
 
 
 def _long_tailed(ratio: int) -> Iterator[Planned]:

@@ -90,7 +90,7 @@ def record_path(folder: Path, key: str) -> Path:
 def read_record(path: Path) -> Record:
     """Read one record; nothing in it is executed."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays.pop("about")))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:

@@ -36,14 +36,21 @@ def centre_of(record: Record, centre: Centre) -> Float[np.ndarray, " classes"]:
 
 
 def curve(
-    record: Record, split: str, radii: Sequence[float], *, centre: Centre = "training", epoch: int = -1
+    record: Record,
+    split: str,
+    radii: Sequence[float] | Float[np.ndarray, " radii"],
+    *,
+    centre: Centre = "training",
+    epoch: int = -1,
 ) -> Float[np.ndarray, " radii"]:
     """The plug-in worst-case errors of a run on a split, one for each radius."""
     return worst_case(record.risks(split, epoch), centre_of(record, centre), radii)
 
 
 def worst_case(
-    risks: Float[np.ndarray, " classes"], centre: Float[np.ndarray, " classes"], radii: Sequence[float]
+    risks: Float[np.ndarray, " classes"],
+    centre: Float[np.ndarray, " classes"],
+    radii: Sequence[float] | Float[np.ndarray, " radii"],
 ) -> Float[np.ndarray, " radii"]:
     """The largest risk under the distributions of KL balls around a centre.
 
@@ -53,7 +60,7 @@ def worst_case(
     return np.asarray(KLBall(np.asarray(radii, float)).worst_case(risks, centre).value)
 
 
-def summarise(values: Sequence[float]) -> Summary:
+def summarise(values: Sequence[float] | Float[np.ndarray, " seeds"]) -> Summary:
     """Mean, deviation and interval of numbers that seeds gave.
 
     >>> summarise([1.0, 2.0, 3.0]).mean
