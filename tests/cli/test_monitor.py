@@ -254,6 +254,21 @@ def test_a_file_that_is_replaced(start: Start) -> None:
     process.communicate(timeout=60)
 
 
+def test_a_file_that_is_replaced_while_nobody_watches(start: Start) -> None:
+    lines = Path("stream.csv").read_text().splitlines(keepends=True)
+    for begin, end in ((1, 201), (201, 601)):
+        Path("new.csv").write_text("".join([lines[0], *lines[begin:end]]))
+        Path("new.csv").replace("grows.csv")
+        process = start("source.csv", "grows.csv", "--follow", "--every", "100", "-q", "--state", "s.json")
+        wait_for(lambda end=end: Path("s.json").exists() and saved_examples() == end - 1)
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def saved_examples() -> int:
+    return int(json.loads(Path("s.json").read_text())["monitor"]["examples"])
+
+
 def test_a_table_in_the_order_of_its_times(monkeypatch: pytest.MonkeyPatch) -> None:
     import duckdb
 

@@ -123,7 +123,8 @@ def monitor(
         ),
     ] = None,
     estimator: Annotated[
-        str, typer.Option(help="Of a window: bbse, em, rlls, mapls, kmm, kl or gls.", rich_help_panel=ESTIMATE)
+        str,
+        typer.Option(help="Of a window: bbse, em, or another that advshift estimate has.", rich_help_panel=ESTIMATE),
     ] = "bbse",
     calibration: Annotated[
         str | None,
@@ -325,10 +326,12 @@ def _feared(set_name: str | None, radius: float | None, audit: Path | None) -> t
 def _end(stopped: Stopped, state: Path | None, *, fail_on_alarm: bool) -> None:
     """Say how it ended, and stop with the code that belongs to that."""
     if stopped.bad_lines:
-        typer.secho(f"{stopped.bad_lines:,} faulty lines were passed over", err=True, fg=typer.colors.YELLOW)
+        lines = "1 faulty line was" if stopped.bad_lines == 1 else f"{stopped.bad_lines:,} faulty lines were"
+        typer.secho(f"{lines} passed over", err=True, fg=typer.colors.YELLOW)
     if stopped.waiting:
         kept = f", kept in {state}" if state is not None else ""
-        typer.secho(f"{stopped.waiting:,} examples wait for the next report{kept}", err=True, dim=True)
+        some = "1 example waits" if stopped.waiting == 1 else f"{stopped.waiting:,} examples wait"
+        typer.secho(f"{some} for the next report{kept}", err=True, dim=True)
     if stopped.signal is not None:
         how = "the same command goes on from there" if state is not None else "nothing was kept: --state FILE would"
         typer.secho(f"stopped after {stopped.examples:,} examples; {how}", err=True)

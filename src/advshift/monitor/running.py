@@ -63,6 +63,7 @@ class _Watch:
         self.place: dict[str, Any] = {"line": 0, "offset": 0, "bad": 0, "first": None}
         self.place |= {} if saved is None else saved["place"]
         self.skip = int(self.place["line"]) if request.replay and request.stream == STANDARD_INPUT else 0
+        self.stream: Piped | Growing | Whole | None = None
         self.parser: Parser | None = None
         self.monitor: Monitor | None = None
         self.taken: list[Prediction] = []
@@ -75,7 +76,8 @@ class _Watch:
             return
         if self.place["first"] is not None:
             self._begin_lines(self.place["first"])
-        for block in self._stream().blocks():
+        self.stream = self._stream()
+        for block in self.stream.blocks():
             for raw in block:
                 self._line(raw)
             self._hand_on()
@@ -89,12 +91,19 @@ class _Watch:
         if name == STANDARD_INPUT:
             return Piped(self.stop)
         offset = int(self.place["offset"])
-        if Path(name).is_file() and Path(name).stat().st_size < offset:
+        if offset and self._is_another(Path(name)):
             self._restarted()
             offset = 0
         if self.request.follow:
             return Growing(name, offset, self.stop, self._restarted)
         return Whole(name, offset, self.stop, last=self.request.state is None)
+
+    def _is_another(self, path: Path) -> bool:
+        """Whether the name leads to another file than the saved watch had read: a followed one that was replaced."""
+        if not path.is_file():
+            return False
+        now, inode = path.stat(), self.place.get("inode")
+        return now.st_size < self.place["offset"] or (self.request.follow and inode not in (None, now.st_ino))
 
     def _restarted(self) -> None:
         self.hearing.noticed(f"{self.request.stream} is a new file; it is read from its beginning")
@@ -228,6 +237,8 @@ class _Watch:
 
     def _save(self) -> None:
         if self.monitor is not None:
+            if isinstance(self.stream, Growing):
+                self.place["inode"] = self.stream.inode
             content = {"identity": self.identity, "place": self.place, "monitor": self.monitor.save()}
             self.ledger.save(content)
 

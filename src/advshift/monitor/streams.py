@@ -85,17 +85,19 @@ class Whole:
 class Growing:
     """A file that others append to: its end is waited at, and a new file of the same name is begun from its start.
 
-    `restarted` is called when that happens.
+    `restarted` is called when that happens; `inode` is the number of the file that is being read.
     """
 
     def __init__(self, path: str, offset: int, stop: Stop, restarted: Callable[[], None]) -> None:
         self.path, self.name, self.offset, self.stop, self.restarted = path, path, offset, stop, restarted
+        self.inode: int | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Yield lines as they are completed."""
         offset = self.offset
         while not self.stop():
             with _open(self.path) as file:
+                self.inode = os.fstat(file.fileno()).st_ino
                 file.seek(offset)
                 yield from self._follow(file)
             if not self.stop():
