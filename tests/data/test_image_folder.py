@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from PIL import Image
 
 from advshift.data import Augmentation, DataOptions, DataSet, MemorySplit, Plan, eval_batches, load_data, train_batches
 from advshift.data.streaming import StreamSplit
-from advshift.errors import InputError
+from advshift.errors import InputError, MissingDependencyError
 
 CPU = torch.device("cpu")
 
@@ -382,3 +383,18 @@ def test_more_workers_than_cores_and_than_batches(animals: Path) -> None:
     data = _load(animals, storage="stream")
     found = _batches(data, workers=9, batch_size=20)
     assert torch.equal(found[0].inputs, _batches(data, batch_size=20)[0].inputs)
+
+
+def test_without_pillow_the_extra_is_named(animals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blocked:
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name.split(".")[0] == "PIL":
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "PIL"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Blocked(), *sys.meta_path])
+    for source in ("image-folder", "shards"):
+        with pytest.raises(MissingDependencyError, match=r"pip install 'advshift\[images\]'"):
+            _load(animals, name=source)
+    assert len(load_data(DataOptions(name="digits")).train) > 0

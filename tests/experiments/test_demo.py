@@ -10,18 +10,22 @@ import pytest
 from typer.testing import CliRunner
 
 from advshift.cli.app import app
-from advshift.experiments.demo import IMBALANCE, MODELS, long_tailed_digits
+from advshift.data import load_data
+from advshift.experiments.demo import MODELS
 from advshift.sets import KLBall
+from advshift.training import load_recipe
 
 
 def test_digits_have_a_long_tail_for_training_only() -> None:
-    digits = long_tailed_digits(0)
-    train, test = np.bincount(digits.train_labels), np.bincount(digits.test_labels)
+    recipes = [load_recipe(name) for name in MODELS.values()]
+    assert recipes[0].data == recipes[1].data
+    digits = load_data(recipes[0].data)
+    assert digits.test is not None
+    train, test = (np.bincount(split.labels.numpy()) for split in (digits.train, digits.test))
     assert (np.diff(train) <= 2).all()
-    assert train[0] / train[9] == pytest.approx(IMBALANCE, rel=0.2)
+    assert train[0] / train[9] == pytest.approx(recipes[0].data.imbalance_ratio, rel=0.2)
     assert test.max() / test.min() < 1.1
-    both = {image.tobytes() for image in digits.train_images} & {image.tobytes() for image in digits.test_images}
-    assert not both
+    assert not set(digits.train.ids.tolist()) & set(digits.test.ids.tolist())
 
 
 def test_demo(tmp_path: Path) -> None:
@@ -41,6 +45,7 @@ def test_demo(tmp_path: Path) -> None:
                 assert point["plug_in"] == pytest.approx(
                     float(KLBall(point["radius"]).value(risks, reference)), abs=1e-9
                 )
+    assert json.loads((folder / "runs" / "advshift" / "run.json").read_text())["status"] == "finished"
     again = CliRunner().invoke(
         app,
         ["audit", *[str(folder / f"{name}.csv") for name in MODELS], "--reference", str(folder / "training-mix.csv")],

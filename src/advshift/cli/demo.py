@@ -14,17 +14,16 @@ def demo(
     output: Annotated[Path, typer.Option(help="The folder for predictions, pictures and report.")] = Path(
         "advshift-demo"
     ),
-    seed: Annotated[int, typer.Option(help="The seed of the split.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the split and of training.", min=0)] = 0,
     show: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
-    """Train two models on long-tailed digits in seconds, and show how bad each can get."""
+    """Train two models on long-tailed digits, as usual and robustly, and show how bad each can get."""
     from rich.console import Console
 
     from advshift.experiments.demo import MODELS, run_demo
     from advshift.report import render
 
-    typer.secho("training two logistic regressions on handwritten digits with a long tail", err=True, dim=True)
-    found = run_demo(output, seed)
+    found = run_demo(output, seed, lambda sentence: typer.secho(sentence, err=True, dim=True))
     Console().print(render(found.record))
     typer.echo(f"\nReport    {output / 'report.html'}\nPictures  {output / 'picture-light.png'}, picture-dark.png")
     if show:
