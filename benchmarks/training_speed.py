@@ -2,7 +2,8 @@
 
 The peers are the loop that most people write (PIL transforms, a DataLoader with two workers, float32, NCHW, a loss
 read at every step), and a bare loop tuned by hand on one batch that is there already (bf16, channels last, a fused
-optimiser, no data, no metrics). The floor is what the network's operations would take at the rate of a large product of matrices.
+optimiser, no data, no metrics). The floor is what the network's operations would take at the rate of a large product of
+matrices.
 
 Seconds of the processor, workers included, stand beside those of the clock: on a machine with other work only the first
 can be compared. With one thread no time is lost in waiting for other threads.
