@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from advshift.errors import InputError
 from advshift.experiments import building, queue
 from advshift.experiments.protocol import Planned, adversary, loss, protocol
 from advshift.experiments.queue import Store, status, work
@@ -84,6 +85,15 @@ def test_a_record_holds_what_figures_need(tmp_path: Path, cifar: Path, small: No
     )
     assert (store.folder("main/erm/seed-0") / "predictions" / "test.npz").exists()
     assert not store.folder("main/fixed-1/seed-0").exists()
+
+
+def test_only_the_runs_that_are_asked_for_are_taken(tmp_path: Path, cifar: Path, small: None) -> None:
+    store, told = Store(tmp_path / "store"), []
+    assert work(store, only=["tune/*/1", "tail/*"], data=str(cifar), tell=told.append) == 1
+    assert read_record(record_path(store.records, "tune/erm/1")).finished
+    assert "waits for runs that are not asked for" in told[-1]  # the tail's needs both settings
+    with pytest.raises(InputError, match=r"no planned run .* matches mian/\*"):
+        work(store, only=["mian/*"])
 
 
 def test_a_run_that_another_process_has_is_left_to_it(tmp_path: Path, cifar: Path, small: None) -> None:

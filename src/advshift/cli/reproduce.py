@@ -30,6 +30,9 @@ def reproduce(
         bool, typer.Option("--status", help="Say what is done, running and missing; the default.")
     ] = False,
     tiers: Annotated[str, typer.Option(help="Which tiers, with commas.")] = "tune,A,B,C,D",
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only runs whose key matches, such as 'main/erm/*'; may be repeated.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that run side by side.")] = 1,
     data: Annotated[str | None, typer.Option(help="Where the data lie; else $ADVSHIFT_DATA.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Begin no run after so many minutes.")] = None,
@@ -53,9 +56,9 @@ def reproduce(
 
     place = Store(store, records)
     if run:
-        _work(place, wanted, data, minutes)
+        _work(place, wanted, only or ["*"], data, minutes)
     else:
-        _show(place, wanted)
+        _show(place, wanted, only or ["*"])
 
 
 def _tiers(text: str) -> list[str]:
@@ -86,11 +89,11 @@ def _draw(records: Path, figures: Path | None, names: list[str] | None, tables: 
         typer.echo(f"tables in {tables}")
 
 
-def _work(store: Store, tiers: list[str], data: str | None, minutes: float | None) -> None:
+def _work(store: Store, tiers: list[str], only: list[str], data: str | None, minutes: float | None) -> None:
     from advshift.experiments.queue import work
 
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    done = work(store, tiers=tiers, data=data, until=until, tell=lambda line: typer.echo(line))
+    done = work(store, tiers=tiers, only=only, data=data, until=until, tell=lambda line: typer.echo(line))
     typer.echo(f"{done} runs done here")
 
 
@@ -109,12 +112,12 @@ def _fan_out(jobs: int) -> None:
         raise InputError(f"{len(failed)} of {jobs} processes stopped early; what they recorded is kept: run it again")
 
 
-def _show(store: Store, tiers: list[str]) -> None:
+def _show(store: Store, tiers: list[str], only: list[str]) -> None:
     from rich.console import Console
 
     from advshift.experiments.queue import status
 
-    Console().print(_table(status(store, tiers)))
+    Console().print(_table(status(store, tiers, only)))
 
 
 def _table(standings: list[Standing]) -> Table:

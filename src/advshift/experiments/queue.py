@@ -7,6 +7,7 @@ A store is a folder: `runs/` holds the run folders of what is not done, `records
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import functools
 import platform
 import shutil
@@ -83,10 +84,12 @@ class Standing(NamedTuple):
     state: str
 
 
-def status(store: Store, tiers: Sequence[str] = TIERS) -> list[Standing]:
-    """How every run of the protocol stands."""
-    runs = sorted((run for run in protocol() if run.tier in tiers), key=lambda run: tiers.index(run.tier))
-    return [Standing(run, _state(store, run)) for run in runs]
+def status(store: Store, tiers: Sequence[str] = TIERS, only: Sequence[str] = ("*",)) -> list[Standing]:
+    """How every run of the protocol stands, of those in the tiers whose keys match a pattern."""
+    runs = [run for run in protocol() if run.tier in tiers and any(fnmatch.fnmatch(run.key, name) for name in only)]
+    if not runs:
+        raise InputError(f"no planned run of these tiers matches {', '.join(only)}; a key is group/method/seed-0")
+    return [Standing(run, _state(store, run)) for run in sorted(runs, key=lambda run: tiers.index(run.tier))]
 
 
 def _state(store: Store, run: Planned) -> str:
@@ -102,6 +105,7 @@ def work(
     store: Store,
     *,
     tiers: Sequence[str] = TIERS,
+    only: Sequence[str] = ("*",),
     data: str | None = None,
     until: float | None = None,
     tell: Callable[[str], None] = lambda line: None,
@@ -114,6 +118,8 @@ def work(
         Where they are recorded.
     tiers
         Which tiers, in the order in which they are taken.
+    only
+        Patterns, of which the key of a run has to match one.
     data
         Where the data lie.
     until
@@ -124,13 +130,13 @@ def work(
     store.create()
     done = 0
     while until is None or time.monotonic() < until:
-        standings = status(store, tiers)
+        standings = status(store, tiers, only)
         open_runs = [run for run, state in standings if state == "missing"]
         if not any(_take(store, run, data, tell) for run in open_runs):
             if not any(state in ("running", "waiting", "missing") for _, state in standings):
                 break
-            if not any(state == "running" for _, state in status(store, tiers)) and not open_runs:
-                tell("what is left waits for runs that are not in these tiers")
+            if not any(state == "running" for _, state in status(store, tiers, only)) and not open_runs:
+                tell("what is left waits for runs that are not asked for")
                 break
             time.sleep(PAUSE)
             continue
