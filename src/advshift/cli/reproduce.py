@@ -33,6 +33,10 @@ def reproduce(
     only: Annotated[
         list[str] | None, typer.Option(help="Only runs whose key matches, such as 'main/erm/*'; may be repeated.")
     ] = None,
+    linear: Annotated[
+        list[str] | None,
+        typer.Option(help="With --run: train every method on this set's linear models instead: digits or reuters52."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that run side by side.")] = 1,
     data: Annotated[str | None, typer.Option(help="Where the data lie; else $ADVSHIFT_DATA.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Begin no run after so many minutes.")] = None,
@@ -42,12 +46,18 @@ def reproduce(
     figure: Annotated[list[str] | None, typer.Option(help="With --figures: draw this one; may be repeated.")] = None,
     tables: Annotated[Path | None, typer.Option(help="Write all tables into this Markdown file.")] = None,
 ) -> None:
-    """Run the paper's protocol on CIFAR-100 as a queue that can be stopped at any time, and draw its figures."""
+    """Run the paper's protocol as a queue that can be stopped at any time, and draw its figures."""
     if figure and figures is None:
         raise InputError("--figure needs a folder to draw into: add --figures FOLDER")
+    if linear and not run:
+        raise InputError("--linear says what to train: add --run")
     wanted = _tiers(tiers)
+    recorded = store / "records" if records is None else records
     if figures is not None or tables is not None:
-        _draw(store / "records" if records is None else records, figures, figure, tables)
+        _draw(recorded, figures, figure, tables)
+        return
+    if linear:
+        _train_linear(linear, recorded, data)
         return
     if run and jobs > 1:
         _fan_out(jobs)
@@ -74,19 +84,27 @@ def _tiers(text: str) -> list[str]:
 def _draw(records: Path, figures: Path | None, names: list[str] | None, tables: Path | None) -> None:
     """Figures and tables, from records alone."""
     from advshift.experiments.figures import draw_figures
+    from advshift.experiments.linear_store import linear_records
     from advshift.experiments.records import load_records
     from advshift.experiments.tables import write_tables
     from advshift.files import check_writable, write_atomically
 
     if tables is not None:
         check_writable(tables)
-    found = load_records(records)
+    found = {**load_records(records), **linear_records(records)}
     if figures is not None:
         drawn = draw_figures(found, figures, names, tell=lambda line: typer.echo(line))
         typer.echo(f"{drawn} figures in {figures}, light and dark")
     if tables is not None:
         write_atomically(tables, write_tables(found))
         typer.echo(f"tables in {tables}")
+
+
+def _train_linear(names: list[str], records: Path, data: str | None) -> None:
+    from advshift.experiments.linear import run_linear
+
+    for name in names:
+        run_linear(name, records, data, lambda line: typer.echo(line))
 
 
 def _work(store: Store, tiers: list[str], only: list[str], data: str | None, minutes: float | None) -> None:
@@ -118,6 +136,22 @@ def _show(store: Store, tiers: list[str], only: list[str]) -> None:
     from advshift.experiments.queue import status
 
     Console().print(_table(status(store, tiers, only)))
+    for line in _linear_lines(store.records):
+        typer.echo(line)
+
+
+def _linear_lines(records: Path) -> list[str]:
+    """How the linear models stand."""
+    from advshift.experiments.linear import planned_runs
+    from advshift.experiments.linear_methods import BASES
+    from advshift.experiments.linear_store import linear_path, read_linear
+
+    lines = []
+    for name in BASES:
+        path = linear_path(records, name)
+        done = len(read_linear(path)["runs"]) if path.exists() else 0
+        lines.append(f"linear models on {name}: {done} of {planned_runs(name)} runs done")
+    return lines
 
 
 def _table(standings: list[Standing]) -> Table:

@@ -1,7 +1,4 @@
-"""All methods on data that linear models are trained on in seconds: chosen on the tuning part, ten paired seeds.
-
-python -m advshift.experiments.linear digits -o linear-digits.json
-"""
+"""All methods on data that linear models are trained on in seconds: chosen on the tuning part, ten paired seeds."""
 
 from __future__ import annotations
 
@@ -10,16 +7,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
-import typer
 from jaxtyping import Float, Int
 
 from advshift.data import DataSet, load_data
 from advshift.data.randomness import generator
-from advshift.errors import AdvshiftError, InputError
+from advshift.errors import InputError
 from advshift.experiments.building import held_out_adversary
 from advshift.experiments.commit import commit
 from advshift.experiments.linear_methods import (
@@ -32,15 +28,18 @@ from advshift.experiments.linear_methods import (
     candidates,
     tree_of,
 )
-from advshift.experiments.linear_store import Ledger, score, to_hex
+from advshift.experiments.linear_saddle import RADII, make_problem, study
+from advshift.experiments.linear_store import Ledger, linear_path, score, to_hex
 from advshift.experiments.records import Record
 from advshift.registry import nearest
 from advshift.training import make_recipe, train
 from advshift.training.folder import RunFolder
 
-__all__ = ["choose", "run_linear", "work"]
+__all__ = ["choose", "planned_runs", "run_linear"]
 
 FOLDS = 5
+# Of the min-max problems: the ridge, and whether a convex solver can hold them (306,000 exponential cones it cannot).
+SADDLE = {"digits": (1e-3, True), "reuters52": (1e-4, False)}
 Tell = Callable[[str], None]
 
 
@@ -58,22 +57,24 @@ def run_linear(name: str, folder: Path, data: str | None, tell: Tell) -> Path:
     tell
         Is told a line for each run.
     """
-    path = folder / f"linear-{name}.json"
-    work(name, path, data, tell)
-    return path
-
-
-def work(name: str, path: Path, data: str | None, tell: Tell) -> None:
-    """The same with a file of any name."""
     if name not in BASES:
         raise InputError(f"unknown data set {name!r}{nearest(name, BASES)} (known: {', '.join(BASES)})")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = linear_path(folder, name)
     runner = Runner(name, path, data, tell)
-    total = sum(len(candidates(name, method)) + SEEDS for method in METHODS) + FOLDS
+    total = planned_runs(name)
     for number, (key, plan) in enumerate(runner.plans(), start=1):
         if key not in runner.ledger.runs:
             seconds = runner.record(key, plan)
             tell(f"{number}/{total} {key}: {runner.ledger.runs[key]['status']} in {seconds:.1f} s")
+    runner.saddle()
     tell(f"all {total} runs are in {path}")
+    return path
+
+
+def planned_runs(name: str) -> int:
+    """How many runs a data set has."""
+    return sum(len(candidates(name, method)) + SEEDS for method in METHODS) + FOLDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Runner:
     Parameters
     ----------
     name, path, data, tell
-        As in `work`.
+        As in `run_linear`; the path is the file's.
     """
 
     def __init__(self, name: str, path: Path, data: str | None, tell: Tell) -> None:
@@ -116,7 +117,7 @@ class Runner:
         assert test is not None  # both sets have one
         return {
             "name": self.name,
-            "command": f"python -m advshift.experiments.linear {self.name} -o linear-{self.name}.json",
+            "command": f"advshift reproduce --run --linear {self.name}",
             "base": BASES[self.name],
             "fingerprint": self.data.fingerprint,
             "classes": list(self.data.class_names),
@@ -171,6 +172,15 @@ class Runner:
         counts = np.sum([run["held_out"] for run in runs], axis=0)
         arrays = {"reference": self.counts["train"], "held_out_errors": errors[None], "held_out_counts": counts}
         return Record({"key": "fold/erm"}, arrays)
+
+    def saddle(self) -> None:
+        """Beside the runs: the exact min-max solution of the training part, and how near the adversaries come."""
+        ridge, by_solver = SADDLE[self.name]
+        rows = list(self.ledger.content.get("saddle", []))
+        for radius in RADII[len({row["radius"] for row in rows}) :]:
+            self.tell(f"the min-max problem of radius {radius:g}")
+            rows += study(make_problem(self.data, radius, ridge), by_solver=by_solver)
+            self.ledger.note("saddle", rows)
 
     def record(self, key: str, plan: Plan) -> float:
         """Train, and keep what came out; return the seconds that it took."""
@@ -263,20 +273,3 @@ def _results(folder: RunFolder, plan: Plan) -> dict[str, Any]:
 
 def _rounded(losses: Float[np.ndarray, " classes"]) -> list[float | None]:
     return [round(float(loss), 5) if np.isfinite(loss) else None for loss in losses]
-
-
-def command(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(BASES)}.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The JSON file; what it holds is kept.")],
-    data: Annotated[str | None, typer.Option(help="Where the data lie; else $ADVSHIFT_DATA.")] = None,
-) -> None:
-    """Train every method on a data set, as far as the file does not hold it yet."""
-    try:
-        work(name, output, data, lambda line: typer.echo(line))
-    except AdvshiftError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-
-
-if __name__ == "__main__":
-    typer.run(command)

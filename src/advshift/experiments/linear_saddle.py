@@ -17,15 +17,29 @@ import torch
 from jaxtyping import Float, Int
 from torch.nn import functional
 
+from advshift.data import DataSet
 from advshift.errors import require
 from advshift.experiments.worst_case import worst_case
 from advshift.sets import KLBall
 
-__all__ = ["Problem", "Solved", "adversaries", "bounds", "class_risks", "descend", "robust_value", "solve", "study"]
+__all__ = [
+    "RADII",
+    "Problem",
+    "Solved",
+    "adversaries",
+    "bounds",
+    "class_risks",
+    "descend",
+    "make_problem",
+    "robust_value",
+    "solve",
+    "study",
+]
 
 Weights = Float[np.ndarray, "features classes"]
 RADII = (0.1, 0.5, 1.0)
 STEPS = 4000
+STABLE = 5.0  # rate of descent times the mean squared length of a row of features: near the largest that converges
 
 
 class Problem(NamedTuple):
@@ -55,6 +69,14 @@ class Solved(NamedTuple):
     gap: float
     seconds: float
     status: str
+
+
+def make_problem(data: DataSet, radius: float, ridge: float) -> Problem:
+    """The training part, normalised as the engine does it, with a constant among the features."""
+    rows = data.train.inputs  # type: ignore[attr-defined]  # both sets are kept in memory
+    values = rows.double() / (255.0 if rows.dtype == torch.uint8 else 1.0)
+    features = ((values - data.mean) / data.std).flatten(1).numpy()
+    return Problem(np.hstack([features, np.ones((len(features), 1))]), data.train.labels.numpy(), radius, ridge)
 
 
 def solve(problem: Problem) -> Solved:
@@ -147,12 +169,13 @@ def adversaries(radius: float) -> dict[str, dict[str, Any]]:
     }
 
 
-def descend(problem: Problem, options: dict[str, Any], *, steps: int = STEPS, rate: float = 0.1) -> Weights:
+def descend(problem: Problem, options: dict[str, Any], *, steps: int = STEPS) -> Weights:
     """Full-batch descent with momentum on the objective of the library, with a rate that falls to nothing."""
     from advshift.objective import RobustObjective
 
     features = torch.from_numpy(problem.features).float()
     labels = torch.from_numpy(problem.labels)
+    rate = STABLE / float(features.square().sum(dim=1).mean())
     weights = torch.zeros(features.shape[1], len(problem.counts), requires_grad=True)
     optimizer = torch.optim.SGD([weights], lr=rate, momentum=0.9, nesterov=True)
     objective = RobustObjective(**options, class_counts=problem.counts.astype(float))

@@ -16,7 +16,7 @@ from advshift.experiments.records import Record
 from advshift.experiments.worst_case import worst_case
 from advshift.files import check_writable, write_atomically
 
-__all__ = ["Ledger", "read_linear", "score", "smoothed", "to_hex", "to_mistakes"]
+__all__ = ["Ledger", "linear_path", "linear_records", "read_linear", "score", "smoothed", "to_hex", "to_mistakes"]
 
 SCHEMA = "advshift.linear/1"
 RADIUS = 1.0  # of the ball in which settings are compared
@@ -73,6 +73,11 @@ class Ledger:
         write_atomically(self.path, f'{head},\n "runs": {{\n  ' + ",\n  ".join(lines) + "\n }\n}\n")
 
 
+def linear_path(folder: Path, name: str) -> Path:
+    """Where the runs of a data set lie."""
+    return folder / f"linear-{name}.json"
+
+
 def read_linear(path: Path) -> dict[str, Any]:
     """Read such a file."""
     try:
@@ -122,13 +127,36 @@ def score(
     return found[0], found[1]
 
 
-def as_record(run: Mapping[str, Any], about: Mapping[str, Any]) -> Record:
-    """The run as the record that the other tools of the experiments read."""
+def linear_records(folder: Path) -> dict[str, Record]:
+    """The last runs of every linear file of a folder, as the records that tables and figures read.
+
+    Beside a record's usual arrays they hold the labels of the test examples, and which were mistaken. The min-max
+    problems of a set are a record too, whose `about` holds the rows.
+    """
+    found: dict[str, Record] = {}
+    for path in sorted(folder.glob("linear-*.json")):
+        content = read_linear(path)
+        about, name = content["about"], f"linear-{content['about']['name']}"
+        if "saddle" in content:
+            key = f"{name}/saddle"
+            found[key] = Record({"key": key, "group": "saddle", "method": name, "rows": content["saddle"]}, {})
+        for key, run in content["runs"].items():
+            kind, method, seed = key.split("/")
+            if kind == "final":
+                key = f"{name}/{method}/seed-{seed}"
+                found[key] = Record({**run, "key": key, "group": name, "start_from": None}, _arrays(run, about))
+    return found
+
+
+def _arrays(run: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, np.ndarray]:
     arrays = {"reference": np.asarray(about["counts"]["train"], float)}
-    for split, errors in run["errors"].items():
-        arrays[f"{split}_counts"] = np.asarray(about["counts"][split])
+    for split, errors in run.get("errors", {}).items():
+        arrays[f"{split}_counts"] = np.asarray(about["counts"]["train" if split == "train_full" else split])
         arrays[f"{split}_errors"] = np.asarray([errors])
-    return Record(run, arrays)
+    if "mistakes" in run:
+        arrays["test_labels"] = np.asarray(about["test_labels"])
+        arrays["test_mistakes"] = to_mistakes(run["mistakes"], len(about["test_labels"]))
+    return arrays
 
 
 def to_hex(mistakes: Bool[np.ndarray, " examples"]) -> str:

@@ -49,7 +49,7 @@ class Record:
     @property
     def finished(self) -> bool:
         """Whether it came to its end; a run that diverged did not."""
-        return bool(self.about["status"] == "finished")
+        return bool(self.about.get("status") == "finished")
 
     @property
     def reference(self) -> Float[np.ndarray, " classes"]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from advshift.audit.intervals import class_sample, worst_case_intervals
+from advshift.audit.intervals import class_sample, compare_worst_cases, worst_case_intervals
+from advshift.audit.intervals.paired import Difference
 from advshift.errors import InputError
-from advshift.experiments.building import best_of
+from advshift.experiments.building import NotYetError, best_of
 from advshift.experiments.figures.common import name_of, runs_of
 from advshift.experiments.protocol import TUNING, Planned, protocol
 from advshift.experiments.records import Record
@@ -42,6 +43,8 @@ def _percent(summary: Summary) -> str:
 
 
 def _points(summary: Summary) -> str:
+    if np.isnan(summary.mean):
+        return "unknown"
     text = f"{100 * summary.mean:+.1f}".replace("-", "−")
     if np.isnan(summary.lower):
         return text
@@ -58,10 +61,10 @@ def _at(split: str, radius: float, centre: Centre = "training") -> Callable[[Rec
 
 
 def _methods(records: Records, group: str) -> list[str]:
-    """The methods of a group that have a finished run, in the protocol's order."""
-    planned = dict.fromkeys(run.method for run in protocol() if run.group == group)
-    done = {str(r.about["method"]) for r in records.values() if r.about["group"] == group and r.finished}
-    found = [method for method in planned if method in done]
+    """The methods of a group that have a finished run, in the protocol's order; else as they were recorded."""
+    planned = [run.method for run in protocol() if run.group == group]
+    done = [str(r.about["method"]) for r in records.values() if r.about["group"] == group and r.finished]
+    found = [method for method in dict.fromkeys(planned + done) if method in done]
     if not found:
         raise InputError(f"no finished run of the group {group!r} is recorded")
     return found
@@ -109,6 +112,54 @@ def _sample(records: Records) -> str:
         value, lower, upper = debiased(run, 1.0)
         plug_in = f"{100 * _at('test', 1.0)(run):.1f}"
         rows.append([name_of(method), plug_in, f"{100 * value:.1f}", f"{100 * lower:.1f} to {100 * upper:.1f}"])
+    return _markdown(head, rows)
+
+
+def _paired_sample(records: Records, group: str) -> str:
+    """What the test sample alone leaves open of a method's difference to ERM: seed 0, the same test examples."""
+    head = ["method (seed 0)", "τ = 0", "95 % interval", "τ = 1", "95 % interval"]
+    erm = runs_of(records, group, "erm")[0]
+    ball = KLBall(np.array([0.0, 1.0]))
+    rows = []
+    for method in _methods(records, group):
+        if method != "erm":
+            run = runs_of(records, group, method)[0]
+            first, second = (
+                class_sample(one.counts("test").astype(float), one.errors("test").astype(float), binary=True)
+                for one in (erm, run)
+            )
+            both = erm.arrays["test_mistakes"] & run.arrays["test_mistakes"]
+            products = np.bincount(run.arrays["test_labels"][both], minlength=len(first.counts)).astype(float)
+            found = compare_worst_cases(first, second, products, run.reference, ball)
+            rows.append([name_of(method), *(text for point in found for text in _ends(point))])
+    return _markdown(head, rows)
+
+
+def _ends(point: Difference) -> tuple[str, str]:
+    numbers = (point.difference, point.lower, point.upper)
+    middle, lower, upper = ("unknown" if n is None else f"{100 * n:+.1f}".replace("-", "−") for n in numbers)
+    return middle, f"{lower} to {upper}"
+
+
+def _saddle(records: Records) -> str:
+    """The objective that each adversary reaches, above a convex solver's, and bounds that hold whoever is right."""
+    head = ["set", "r", "by", "objective", "above the solver's", "proved lower bound"]
+    rows = []
+    for record in records.values():
+        for row in record.about["rows"] if record.about["group"] == "saddle" else ():
+            gap = row["gap_percent"]
+            rows.append(
+                [
+                    str(record.about["method"]).removeprefix("linear-"),
+                    f"{row['radius']:g}",
+                    row["name"],
+                    f"{row['objective']:.5f}",
+                    "not solved" if gap is None else f"{gap:.4f} %".replace("-", "−"),
+                    f"{row['lower_bound']:.5f}",
+                ]
+            )
+    if not rows:
+        raise InputError("no min-max problem is recorded")
     return _markdown(head, rows)
 
 
@@ -180,6 +231,31 @@ TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
     "wide": ("A wide network, test error in %", lambda r: _levels(r, "wide", "test")),
     "wide-train": ("A wide network, training error in %", lambda r: _levels(r, "wide", "train_full")),
     "candidates": ("Our own candidates, in %: one run each", _candidates),
+    "linear-digits": (
+        "Linear models on long-tailed digits, around the training mix, test error in %",
+        lambda r: _levels(r, "linear-digits", "test"),
+    ),
+    "linear-digits-paired": (
+        "Linear models on long-tailed digits, points less than ERM, paired by seed, 95 % interval",
+        lambda r: _differences(r, "linear-digits"),
+    ),
+    "linear-digits-sample": (
+        "Linear models on long-tailed digits: what the test sample leaves open",
+        lambda r: _paired_sample(r, "linear-digits"),
+    ),
+    "linear-reuters52": (
+        "Linear models on Reuters-52, around the training mix, test error in %",
+        lambda r: _levels(r, "linear-reuters52", "test"),
+    ),
+    "linear-reuters52-paired": (
+        "Linear models on Reuters-52, points less than ERM, paired by seed, 95 % interval",
+        lambda r: _differences(r, "linear-reuters52"),
+    ),
+    "linear-reuters52-sample": (
+        "Linear models on Reuters-52: what the test sample leaves open",
+        lambda r: _paired_sample(r, "linear-reuters52"),
+    ),
+    "saddle": ("The min-max problem of a linear model, solved exactly and by training", _saddle),
     "beyond": ("The chosen candidate, test error in %", lambda r: _levels(r, "beyond", "test")),
     "tuning": ("What was tuned, on the tuning images, in %: 5 epochs, one seed", _tuning),
 }
@@ -187,10 +263,15 @@ TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
 
 def write_tables(records: Records) -> str:
     """All tables whose runs are recorded, under their titles."""
-    parts = []
-    for title, make in TABLES.values():
+    return "\n".join(f"**{title}**\n\n{text}" for title, text in made_tables(records).values())
+
+
+def made_tables(records: Records) -> dict[str, tuple[str, str]]:
+    """Title and text of every table whose runs are recorded, by name."""
+    made = {}
+    for name, (title, make) in TABLES.items():
         try:
-            parts.append(f"**{title}**\n\n{make(records)}")
-        except InputError:
+            made[name] = (title, make(records))
+        except (InputError, NotYetError):
             continue
-    return "\n".join(parts)
+    return made
