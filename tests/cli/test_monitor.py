@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 
 from advshift.cli import main
+from advshift.monitor.ledger import Ledger
 
 HEADER = "p_a,p_b,p_c"
 TRAINING, SHIFTED = np.array([0.5, 0.3, 0.2]), np.array([0.15, 0.25, 0.6])
 MEANS = np.array([[1.6, 0.0], [-0.8, 1.4], [-0.8, -1.4]])
+DEADLINE = 600.0  # seconds; only a machine that does nothing else is quick
 PLAIN = os.environ | {"ADVSHIFT_SHAPE_CHECKS": "0", "OMP_NUM_THREADS": "1"}
 
 
@@ -79,8 +81,8 @@ def records(path: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-def wait_for(condition: object, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
+def wait_for(condition: object) -> None:
+    end = time.monotonic() + DEADLINE
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "nothing happened"
         time.sleep(0.05)
@@ -153,7 +155,7 @@ def test_kill_and_go_on_gives_the_same_log(start: Start) -> None:
     """A file that grows is followed; the process is killed with SIGKILL three times, at any place, and goes on."""
     lines = Path("stream.csv").read_text().splitlines(keepends=True)
     whole = start("source.csv", "stream.csv", "--log", "whole.jsonl", "--state", "whole.json", "--every", "100", "-q")
-    assert whole.wait(timeout=120) == 0
+    assert whole.wait(timeout=DEADLINE) == 0
     arguments = (
         "source.csv",
         "grows.csv",
@@ -181,7 +183,7 @@ def test_kill_and_go_on_gives_the_same_log(start: Start) -> None:
             else:
                 wait_for(lambda: json.loads(Path("s.json").read_text())["monitor"]["examples"] == 2000)
                 process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            process.communicate(timeout=DEADLINE)
     assert process.returncode == 128 + signal.SIGTERM
     ours, theirs = Path("log.jsonl").read_text().splitlines(), Path("whole.jsonl").read_text().splitlines()
     assert ours[1:] == theirs[1:]
@@ -192,20 +194,69 @@ def records_so_far(path: str) -> list[str]:
     return Path(path).read_text().split("\n")[:-1]
 
 
+class _Killed(BaseException):
+    """What ends a watch on the spot."""
+
+
+@pytest.mark.parametrize("last", [1, 2, 7])
+def test_a_kill_before_the_first_regular_save(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
+    """Reports are in the log before a second has passed, after which the state is saved for the first time."""
+    arguments = ("source.csv", "stream.csv", "--every", "100", "-q", "--state")
+    assert run(monkeypatch, *arguments, "whole.json", "--log", "whole.jsonl") == 0
+    write = Ledger.report
+
+    def killed(ledger: Ledger, report: dict[str, object]) -> None:
+        write(ledger, report)
+        if report["number"] == last:
+            raise _Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "report", killed)
+        patched.setattr(Ledger, "due", lambda ledger: False)
+        with pytest.raises(_Killed):
+            run(patched, *arguments, "s.json", "--log", "log.jsonl")
+    assert len(records("log.jsonl")) == 1 + last
+    assert saved_examples() == 0
+    assert run(monkeypatch, *arguments, "s.json", "--log", "log.jsonl") == 0
+    assert Path("log.jsonl").read_text() == Path("whole.jsonl").read_text()
+
+
+def test_a_log_without_its_state_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the state belongs to a watch that kept no log."""
+    arguments = ("source.csv", "stream.csv", "-q", "--state", "s.json")
+    assert run(monkeypatch, *arguments) == 0
+    Path("notes.txt").write_text("mine")
+    assert run(monkeypatch, *arguments, "--log", "notes.txt") == 2
+    assert "exists already" in capsys.readouterr().err
+    assert Path("notes.txt").read_text() == "mine"
+
+
+def test_a_mistaken_command_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = [",".join(repr(2 * float(one)) for one in row.split(",")) for row in draw(1, TRAINING, 200)[0]]
+    Path("scores.csv").write_text(f"{HEADER}\n" + "\n".join(scores) + "\n")
+    arguments = ("source.csv", "scores.csv", "-q", "--state", "s.json", "--log", "log.jsonl")
+    assert run(monkeypatch, *arguments) == 2
+    assert not Path("s.json").exists()
+    assert not Path("log.jsonl").exists()
+    assert run(monkeypatch, *arguments, "--renormalise") == 0
+
+
 def test_kill_and_replay_standard_input(start: Start) -> None:
     text = Path("stream.csv").read_text()
     arguments = ("source.csv", "--every", "100", "-q", "--log")
     whole = start(*arguments, "whole.jsonl")
-    whole.communicate(text, timeout=120)
+    whole.communicate(text, timeout=DEADLINE)
     process = start(*arguments, "log.jsonl", "--state", "s.json")
     assert process.stdin is not None
     process.stdin.write(text[: len(text) // 2])
     process.stdin.flush()
-    wait_for(lambda: Path("s.json").exists())
+    wait_for(lambda: Path("s.json").exists() and saved_examples() > 0)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=DEADLINE)
     again = start(*arguments, "log.jsonl", "--state", "s.json", "--replay")
-    again.communicate(text, timeout=120)
+    again.communicate(text, timeout=DEADLINE)
     assert again.returncode == 0
     assert Path("log.jsonl").read_text() == Path("whole.jsonl").read_text()
 
@@ -222,14 +273,14 @@ def test_signals_save_what_waits(start: Start, number: signal.Signals, code: int
     assert process.stdout.readline().startswith("100 ")
     wait_for(lambda: Path("s.json").exists())
     process.send_signal(number)
-    process.wait(timeout=60)
+    process.wait(timeout=DEADLINE)
     assert process.stderr is not None
     said = process.stderr.read()
     assert process.returncode == code
     assert "stopped after 150 examples; the same command goes on from there" in said
     assert "Traceback" not in said
     again = start("source.csv", "--state", "s.json", "--every", "100", "--json")
-    out, _ = again.communicate("".join(lines[151:201]), timeout=60)
+    out, _ = again.communicate("".join(lines[151:201]), timeout=DEADLINE)
     assert json.loads(out.splitlines()[1])["examples"] == 200
 
 
@@ -251,7 +302,7 @@ def test_a_file_that_is_replaced(start: Start) -> None:
     Path("new.csv").replace("grows.csv")
     assert json.loads(process.stdout.readline())["examples"] == 300
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=DEADLINE)
 
 
 def test_a_file_that_is_replaced_while_nobody_watches(start: Start) -> None:
@@ -262,7 +313,7 @@ def test_a_file_that_is_replaced_while_nobody_watches(start: Start) -> None:
         process = start("source.csv", "grows.csv", "--follow", "--every", "100", "-q", "--state", "s.json")
         wait_for(lambda end=end: Path("s.json").exists() and saved_examples() == end - 1)
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        process.wait(timeout=DEADLINE)
 
 
 def saved_examples() -> int:
@@ -416,7 +467,7 @@ def _watched(start: Start, total: int, part: int) -> tuple[int, int]:
             last = json.loads(process.stdout.readline())
         sizes.append(_resident(process))
     assert last["examples"] == total
-    process.communicate(timeout=60)
+    process.communicate(timeout=DEADLINE)
     return sizes[0], sizes[-1]
 
 

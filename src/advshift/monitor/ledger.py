@@ -22,7 +22,8 @@ class Ledger:
     """The files of one watch.
 
     The log is appended to, and the state says how long it was: after a kill, what the log has beyond that is cut off
-    and written again, the same.
+    and written again, the same. A state is saved before the first byte of its log, which would be
+    nobody's without it; both wait for the first prediction, so that a mistaken command leaves nothing behind.
 
     Parameters
     ----------
@@ -38,15 +39,17 @@ class Ledger:
                 raise InputError(f"{str(path)!r} is named for two outputs; give each a file of its own")
         self._state, self._log, self._prometheus = state, log, prometheus
         self.saved = None if state is None else read_state(state)
-        self._length = 0 if self.saved is None else int(self.saved["log"])
+        self._known = self.saved is not None and self.saved["log"] is not None
+        self._length = int(self.saved["log"]) if self.saved is not None and self._known else 0
         self._file: Any = None
         self._saved_at = time.monotonic()
         self.header: dict[str, Any] = {}
+        self.begun = False
         self._check_log()
 
     def _check_log(self) -> None:
         size = self._log.stat().st_size if self._log is not None and self._log.is_file() else 0
-        if size and not self._length:
+        if size and not self._known:
             raise InputError(
                 f"the log {str(self._log)!r} exists already; give the --state that belongs to it, or another name"
             )
@@ -69,16 +72,16 @@ class Ledger:
                 "another file, or delete it to begin anew"
             )
 
-    def begin(self, header: dict[str, Any]) -> None:
+    def begin(self) -> None:
         """Open the log where the state left it; a new one begins with the header."""
-        self.header = header
+        self.begun = True
         if self._log is None or str(self._log) == os.devnull:
             return
         self._file = self._log.open("r+b" if self._log.is_file() else "wb")
         self._file.truncate(self._length)
         self._file.seek(self._length)
         if not self._length:
-            self._append(header)
+            self._append(self.header)
 
     def report(self, report: dict[str, Any]) -> None:
         """Append a report to the log, and replace the metrics."""
@@ -104,7 +107,7 @@ class Ledger:
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
-        write_state(self._state, content | {"log": self._length})
+        write_state(self._state, content | {"log": None if self._log is None else self._length})
         self._saved_at = time.monotonic()
 
     def close(self) -> None:

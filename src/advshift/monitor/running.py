@@ -23,6 +23,7 @@ from advshift.monitor.streams import Growing, Piped, TableRows, Whole
 __all__ = ["watch"]
 
 NAMED = 5  # faulty lines that are named one by one; after that every tenfold number
+BEGINNING = {"line": 0, "offset": 0, "bad": 0, "first": None}  # of a stream
 HOPELESS = 100  # lines without a single prediction after which the stream is taken to be something else
 
 
@@ -60,8 +61,7 @@ class _Watch:
         self.identity = _identity(request, self.outputs, self.training)
         ledger.check_same(self.identity)
         saved = ledger.saved
-        self.place: dict[str, Any] = {"line": 0, "offset": 0, "bad": 0, "first": None}
-        self.place |= {} if saved is None else saved["place"]
+        self.place: dict[str, Any] = BEGINNING | ({} if saved is None else saved["place"])
         self.skip = int(self.place["line"]) if request.replay and request.stream == STANDARD_INPUT else 0
         self.stream: Piped | Growing | Whole | None = None
         self.parser: Parser | None = None
@@ -173,7 +173,7 @@ class _Watch:
             self.hearing.noticed(f"going on after {self.monitor.examples + self.monitor.held:,} examples")
         details = {"source": self.request.source, "stream": self.request.stream, "reference": self.request.reference}
         first = header(source, self.request.settings, __version__, details)
-        self.ledger.begin(first)
+        self.ledger.header = first
         self._tell(lambda: self.hearing.opened(first))
 
     def _source_model(self, hard: bool) -> SourceModel:
@@ -201,6 +201,10 @@ class _Watch:
         """Give the monitor what was parsed, and pass its reports on."""
         if self.monitor is None or not self.taken:
             return
+        if not self.ledger.begun:
+            if self.ledger.saved is None:
+                self._save(BEGINNING)
+            self.ledger.begin()
         taken, self.taken = self.taken, []
         batch = _batch(taken)
         times = None if taken[0].time is None else [str(one.time) for one in taken]
@@ -235,11 +239,12 @@ class _Watch:
     def _name(self) -> str:
         return "standard input" if self.request.stream == STANDARD_INPUT else self.request.stream
 
-    def _save(self) -> None:
+    def _save(self, place: dict[str, Any] | None = None) -> None:
+        """Save where the stream stands, or that it stands elsewhere."""
         if self.monitor is not None:
             if isinstance(self.stream, Growing):
                 self.place["inode"] = self.stream.inode
-            content = {"identity": self.identity, "place": self.place, "monitor": self.monitor.save()}
+            content = {"identity": self.identity, "place": place or self.place, "monitor": self.monitor.save()}
             self.ledger.save(content)
 
     def stopped(self) -> Stopped:
