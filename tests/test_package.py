@@ -41,6 +41,7 @@ LAYERS = {
     "experiments": 6,
     "integrations": 6,
     "cli": 7,
+    "__main__": 8,
     "testing": 3,
 }
 

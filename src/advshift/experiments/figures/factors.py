@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advshift.errors import InputError
+from advshift.experiments.ablation import RADII_OF_FACTORS, ablated, factor_name, factors_of
 from advshift.experiments.figures.common import legend, runs_of
 from advshift.experiments.records import Record
 from advshift.experiments.worst_case import curve
@@ -23,49 +24,46 @@ CLIPPING = ("clip-0.5", "clip-1", "plain", "clip-5", "clip-none", "stabiliser-0"
 
 
 def draw_clipping(records: Mapping[str, Record], theme: Theme) -> Figure:
-    """Clipping and stabiliser at two radii: the worst case at radius 1 less ERM's."""
+    """Clipping and stabiliser at two radii: the error and the worst case at radius 1, less ERM's."""
+    known = {radius: factors_of(records, radius) for radius in RADII_OF_FACTORS}
+    shown = {r: [f for f in CLIPPING if f == "plain" or f in names] for r, names in known.items()}
+    if all(names == ["plain"] for names in shown.values()):
+        raise InputError("no finished run of the group 'ablation' is recorded")
     made, panels = figure(theme, panels=2)
-    for axes, radius in zip(panels, ("0.1", "0.5"), strict=True):
-        _bars(axes, records, theme, [f"{factor}@{radius}" for factor in CLIPPING], f"r = {radius}")
+    for axes, (radius, names) in zip(panels, shown.items(), strict=True):
+        _dots(axes, records, theme, names, radius)
     legend(panels[0], theme)
     return made
 
 
 def draw_factors(records: Mapping[str, Record], theme: Theme) -> Figure:
     """Every other factor at radius 0.1."""
-    names = {
-        str(record.about["method"])
-        for record in records.values()
-        if record.about["group"] == "ablation" and str(record.about["method"]).endswith("@0.1")
-    }
-    rest = sorted(names - {f"{factor}@0.1" for factor in CLIPPING if factor != "plain"})
+    rest = [factor for factor in factors_of(records, 0.1) if factor not in CLIPPING]
     if not rest:
-        raise InputError("no finished run of the group 'ablation' is recorded")
+        raise InputError("no finished run of the group 'ablation' beside clip and stabiliser is recorded")
     made, (axes,) = figure(theme)
-    _bars(axes, records, theme, rest, "r = 0.1")
+    _dots(axes, records, theme, ["plain", *rest], 0.1)
     legend(axes, theme)
     return made
 
 
-def _bars(axes: Axes, records: Mapping[str, Record], theme: Theme, methods: list[str], title: str) -> None:
-    base = {radius: _mean(runs_of(records, "ablation", "erm"), radius) for radius in (0.0, 1.0)}
-    shown = [method for method in methods if _has(records, method)]
-    if not shown:
-        raise InputError(f"no finished run of {methods[0]!r} and its kin is recorded")
+def _dots(axes: Axes, records: Mapping[str, Record], theme: Theme, factors: list[str], trained: float) -> None:
     axes.axvline(0.0, color=theme.faint, linewidth=1.2)
     for number, radius in enumerate((0.0, 1.0)):
         look = series(theme, number)
-        values = [_mean(runs_of(records, "ablation", method), radius) - base[radius] for method in shown]
+        base = _mean(runs_of(records, "radii", "erm"), radius)
+        values = [_mean(ablated(records, factor, trained), radius) - base for factor in factors]
         axes.plot(
-            values, range(len(shown)), color=look.colour, marker=look.marker, linestyle="none", label=f"τ = {radius:g}"
+            values,
+            range(len(factors)),
+            color=look.colour,
+            marker=look.marker,
+            linestyle="none",
+            label=f"τ = {radius:g}",
         )
-    axes.set_yticks(range(len(shown)), [method.split("@")[0].replace("-", " ") for method in shown], fontsize=9)
+    axes.set_yticks(range(len(factors)), [factor_name(factor) for factor in factors], fontsize=9)
     percent_axis(axes.xaxis, signed=True)
-    finish(axes, theme, x="test error less ERM's (points)", y="", title=title)
-
-
-def _has(records: Mapping[str, Record], method: str) -> bool:
-    return any(r.about["group"] == "ablation" and r.about["method"] == method and r.finished for r in records.values())
+    finish(axes, theme, x="test error less ERM's (points)", y="", title=f"r = {trained:g}")
 
 
 def _mean(runs: list[Record], radius: float) -> float:
