@@ -39,6 +39,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         self._classes = dict(classes)
 
     def __getitem__(self, name: str) -> type[T]:
+        if not isinstance(name, str):
+            raise InputError(f"the {self.kind} must be named by a word; got {name!r}")
         if name in self._classes:
             return self._classes[name]
         known = ", ".join(self._classes)

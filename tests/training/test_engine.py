@@ -214,6 +214,10 @@ def test_the_second_pass_leaves_the_norms_statistics_alone(small: Any, digits: D
         ({"objective": {"loss": "focal", "loss_options": {"gama": 1.0}}}, r"no option 'gama'; did you mean 'gamma'"),
         ({"model": {"name": "liner"}}, r"'liner'; did you mean 'linear'"),
         ({"model": {"depth": 20}}, r"has no option 'depth'"),
+        (
+            {"objective": {"adversary": "fixed", "radius": None, "distribution": [0.5, 0.5]}},
+            r"the fixed distribution has 2 classes, the reference 10",
+        ),
         ({"data": {"name": "digit"}}, r"unknown data set 'digit'; did you mean 'digits'"),
         ({"training": {"initial_weights": "nowhere.pt"}}, r"there is no checkpoint 'nowhere.pt'"),
         ({"optimizer": {"lr": 1e30}, "schedule": {"name": "constant"}}, r"training has diverged; lower optimizer.lr"),
@@ -223,6 +227,13 @@ def test_a_bad_recipe_is_one_sentence(small: Any, tmp_path: Path, tables: dict[s
     with pytest.raises(InputError, match=message) as caught:
         train(small(**tables), tmp_path / "run")
     assert "\n" not in str(caught.value)
+
+
+def test_without_a_validation_part_nothing_is_chosen(small: Any, tmp_path: Path) -> None:
+    record = train(small(data={"validation": 0.0}, training={"epochs": 1}), tmp_path / "run")
+    assert (record["best_epoch"], record["best"]) == (None, None)
+    json.loads((tmp_path / "run" / "run.json").read_text(), parse_constant=pytest.fail)
+    assert not (tmp_path / "run" / "checkpoints" / "best.pt").exists()
 
 
 def test_weights_of_another_number_of_classes_are_refused(small: Any, digits: DataSet, tmp_path: Path) -> None:

@@ -59,6 +59,10 @@ def test_optimisers_that_cannot_be_used_say_why(name: str) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(InputError, match="optimizer SGD refuses its options"):
         build_optimizer(network(), "SGD", lr=-1.0)
+    with pytest.raises(InputError, match="optimizer SGD: nesterov must be true or false; got 'yes'"):
+        build_optimizer(network(), "SGD", lr=0.1, momentum=0.9, nesterov="yes")
+    with pytest.raises(InputError, match="optimizer SGD: weight_decay must be a number; got True"):
+        build_optimizer(network(), "SGD", lr=0.1, weight_decay=True)
     with pytest.raises(InputError, match="unknown optimizer 'AdamX'; did you mean 'Adam"):
         build_optimizer(network(), "AdamX")
     frozen = nn.Linear(2, 2).requires_grad_(False)

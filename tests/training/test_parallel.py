@@ -26,11 +26,11 @@ WITHOUT_NORMS: dict[str, Any] = {
 }
 
 
-def launch(world: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+def launch(world: int, *arguments: object, limit: float = 300.0) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(Path(advshift.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
     return subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, check=False, env=environment, timeout=300
+        [*command, *map(str, arguments)], capture_output=True, text=True, check=False, env=environment, timeout=limit
     )
 
 
@@ -104,6 +104,40 @@ def test_norms_of_each_process_still_agree_on_what_is_evaluated(full: Any, tmp_p
         assert torch.equal(value, ranks[1]["objective"][name])
     rows = [json.loads(line) for line in (tmp_path / "together" / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["train"]["loss"] < rows[0]["train"]["loss"]
+
+
+@pytest.fixture
+def imagenet(tmp_path: Path) -> Path:
+    """A folder of 1,000 classes with two images of 64 pixels each, and one to judge by."""
+    from PIL import Image
+
+    draw = np.random.default_rng(0)
+    for part, images in (("train", 2), ("val", 1)):
+        for kind in range(1000):
+            folder = tmp_path / "imagenet" / part / f"n{kind:08}"
+            folder.mkdir(parents=True)
+            for number in range(images):
+                pixels = draw.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{number}.JPEG")
+    return tmp_path / "imagenet"
+
+
+@pytest.mark.slow
+def test_the_imagenet_recipe_runs_end_to_end_on_two_processes(imagenet: Path, tmp_path: Path) -> None:
+    words = ["train", "imagenet-advshift", "--data", imagenet, "--output", tmp_path / "run", "--max-steps", 20]
+    changed = ["data.image_size=64", "data.workers=1", "training.batch_size=32"]
+    done = launch(2, "-m", "advshift", *words, *changed, limit=1800.0)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    assert "2,000 training examples of 1,000 classes; 20 steps of 32 on cpu" in done.stderr
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (record["status"], record["world"], record["steps"], record["epochs"]) == ("finished", 2, 20, 90)
+    with np.load(tmp_path / "run" / "predictions" / "validation.npz") as found:
+        assert sorted(found["labels"].tolist()) == list(range(1000))
+        assert found["logits"].shape == (1000, 1000)
+        assert np.isfinite(found["logits"]).all()
+    with np.load(tmp_path / "run" / "classes.npz") as found:
+        np.testing.assert_allclose(found["distribution"].sum(axis=1), 1.0, rtol=1e-5)
 
 
 def test_a_last_batch_smaller_than_the_processes_is_refused_at_once(small: Any, tmp_path: Path) -> None:

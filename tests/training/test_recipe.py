@@ -41,12 +41,16 @@ def test_overrides_change_values() -> None:
     recipe = load_recipe("digits-erm", ["training.epochs=3", "data.name=npz", "objective.radius=0.2", "seed=7"])
     assert (recipe.training.epochs, recipe.data.name, recipe.seed) == (3, "npz", 7)
     assert recipe.objective.options == {"radius": 0.2}
+    other = load_recipe("cifar100-erm", ["model.name=linear", "model.depth=", "model.width=", "model.head="])
+    assert (other.model.name, other.model.options) == ("linear", {})
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
         ("training.epoch=3", r"unknown key 'training.epoch'; did you mean 'epochs'\?"),
+        ("epochs=3", r"unknown key 'epochs'; did you mean 'training.epochs'\?"),
+        ("lr=0.3", r"unknown key 'lr'; did you mean 'optimizer.lr'\?"),
         ("trainin.epochs=3", r"unknown key 'trainin'; did you mean 'training'\?"),
         ("training.epochs=0", r"'training.epochs': input should be greater than or equal to 1; got 0"),
         ("training.epochs=many", r"'training.epochs': input should be a valid integer.*; got 'many'"),

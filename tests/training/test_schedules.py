@@ -95,6 +95,19 @@ def test_a_warm_up_rises_in_equal_steps(name: str, warmup: float) -> None:
         ("cosine", {"warmup": 60}, r"warmup must be a whole number of steps below the 60 of training"),
         ("cosine", {"warmup": 1.5}, r"warmup must be .* or a fraction below 1; got 1.5"),
         ("step", {"milestones": [1], "every": 2}, r"takes milestones or every, not both"),
+        (
+            "one-cycle",
+            {"divide": 0},
+            r"schedule 'one-cycle' gives no learning rate with divide = 0; its options are numbers",
+        ),
+        ("cosine", {"final": "low"}, r"schedule 'cosine' gives no learning rate with final = 'low'"),
+        ("linear", {"final": -1.0}, r"schedule 'linear' gives no learning rate with final = -1.0"),
+        ("step", {"milestones": 3}, r"gives no learning rate with milestones = 3; .* milestones a list"),
+        (
+            "step",
+            {"every": 1, "gamma": 1e308},
+            r"schedule 'step' gives no learning rate with every = 1, gamma = 1e\+308",
+        ),
         ("step", {"milestones": [1.5]}, r"a milestone is a whole number of epochs, or a fraction"),
     ],
 )

@@ -42,7 +42,10 @@ class ClassCVaRAdversary(ExactAdversary):
     }
 
     def __init__(self, level: ArrayLike = 0.5, *, momentum: float = 0.98, clip: float = float("inf")) -> None:
-        levels = as_numpy(level).astype(np.float64)
+        try:
+            levels = as_numpy(level).astype(np.float64)
+        except (TypeError, ValueError):
+            levels = np.full(1, np.nan)
         if not bool(np.all((levels > 0) & (levels <= 1))) or levels.ndim > 1:
             raise InputError(f"the level must be a share above 0 and up to 1, or one per class; got {level!r}")
         super().__init__(uncertainty=FrequencyCap(1.0 / levels), momentum=momentum, clip=clip)

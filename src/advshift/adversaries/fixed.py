@@ -44,8 +44,11 @@ class FixedAdversary(Adversary):
     }
 
     def __init__(self, distribution: ArrayLike) -> None:
-        self.target = as_numpy(distribution).astype("float64")
-        if self.target.ndim != 1:
+        try:
+            self.target = as_numpy(distribution).astype("float64")
+        except (TypeError, ValueError):
+            raise InputError(f"the fixed distribution must be one number per class; got {distribution!r}") from None
+        if self.target.ndim != 1 or not self.target.size:
             raise InputError(f"the fixed distribution must be one number per class; got shape {self.target.shape}")
         check_distribution(self.target, "the fixed distribution")
 

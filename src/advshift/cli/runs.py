@@ -37,7 +37,7 @@ def runs(
         typer.echo(f"no runs in {root}")
         return
     console = Console()
-    console.print(_table(found))
+    console.print(_table(found, root))
     for run in found:
         if run.status == "crashed":
             console.print(
@@ -50,25 +50,27 @@ def runs(
             console.print(f"{run.path}: {run.record['reason']}", style="yellow", highlight=False, soft_wrap=True)
 
 
-def _table(found: list[RunInfo]) -> Table:
+def _table(found: list[RunInfo], root: Path) -> Table:
     from rich.table import Table
 
+    from advshift.training.progress import duration
+
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("run", "status", "epoch", "split", "error", "worst class", "worst case at 1", "time"):
-        table.add_column(heading, justify="left" if heading in ("run", "status", "split") else "right")
+    for heading in ("run", "status", "epoch", "split", "error", "worst class", "worst at 1", "time"):
+        table.add_column(heading, justify="left" if heading in ("run", "status", "split") else "right", overflow="fold")
     for run in found:
         split = next((name for name in ("test", "validation") if run.measured and name in run.measured), None)
         measured = run.measured[split] if run.measured and split else {}
         worst = measured.get("worst_case", {}).get("1")
         table.add_row(
-            str(run.path),
+            str(run.path if run.path == root else run.path.relative_to(root)),
             f"[{STYLES.get(run.status, 'default')}]{run.status}[/]",
             f"{run.epoch}/{run.epochs}",
             split or "",
             _percent(measured.get("error")),
             _percent(measured.get("worst_class_error")),
             _percent(worst),
-            f"{run.last['seconds']:,.0f} s" if run.last else "",
+            duration(run.last["seconds"]) if run.last else "",
         )
     return table
 

@@ -51,6 +51,8 @@ def train(
     words = list(overrides or [])
     if resume and output is not None and (recipe is None or "=" in recipe):
         words = [recipe, *words] if recipe else words
+        if not (output / "recipe.toml").exists():
+            raise InputError(f"there is no run in {str(output)!r} to go on with; name a recipe to begin one there")
         recipe = str(output / "recipe.toml")  # the run's own
     if recipe is None:
         raise InputError("name a recipe: a TOML file, or one of " + ", ".join(training.recipe_names()))
@@ -74,7 +76,8 @@ def train(
 
 def _tell(folder: Path, record: dict[str, object]) -> None:
     """Say where the run is, and what can be done with it."""
-    typer.echo(f"Run    {folder} ({record['status']}, best epoch {record.get('best_epoch', 'unknown')})")
+    best = record.get("best_epoch")
+    typer.echo(f"Run    {folder} ({record['status']}{'' if best is None else f', best epoch {best}'})")
     predictions = sorted((folder / "predictions").glob("*.npz"))
     if predictions:
         file = next((path for path in predictions if path.stem == "test"), predictions[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -43,11 +44,12 @@ class MultilayerPerceptron(nn.Module):
         head: Head = "linear",
     ) -> None:
         super().__init__()
-        if not 0.0 <= dropout < 1.0:
+        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0.0 <= dropout < 1.0:
             raise InputError(f"dropout must be a share from 0 up to below 1; got {dropout!r}")
         self.body = nn.Sequential(nn.Flatten())
         inside = math.prod(shape)
-        for width in [hidden] if isinstance(hidden, int) else hidden:
+        widths: list[Any] = list(hidden) if isinstance(hidden, (list, tuple)) else [hidden]
+        for width in widths:
             check_whole("each width in hidden", width)
             self.body.extend([nn.Linear(inside, width), nn.ReLU(inplace=True)])
             if dropout:

@@ -22,7 +22,7 @@ from advshift.training.interruptions import Interruption, interruptions
 from advshift.training.measuring import measure, outputs
 from advshift.training.progress import Reporter, Silent
 from advshift.training.recipe import Recipe, differences, make_recipe
-from advshift.training.record import changes, describe, peak_memory, training_mix
+from advshift.training.record import changes, describe, introduction, peak_memory, training_mix
 from advshift.training.session import Session
 from advshift.training.tally import ClassResults, Tally
 from advshift.training.workers import Workers, join_workers
@@ -100,7 +100,7 @@ class _Run:
         self.history = History()
         self.record: dict[str, Any] = {}  # empty as long as there is nothing to keep
         self.before: Mapping[str, Any] = {}  # the record of a run that is resumed
-        self.best: dict[str, Any] = {"best_epoch": None, "best": math.inf}
+        self.best: dict[str, Any] = {"best_epoch": None, "best": None}
         self.seconds = 0.0  # spent in training before this process went on
         self.saved = self.began = time.monotonic()
 
@@ -140,10 +140,10 @@ class _Run:
         self.session = Session(self.recipe, data, self.workers)
         with threads(self.session.threads), keep_memory():
             record = describe(self.session)
+            for sentence in (introduction(self.session), *data.notices):
+                self.reporter.say(sentence)
             if resume:
                 self._restore(record)
-            for notice in data.notices:
-                self.reporter.say(notice)
             self.record = record | self.best
             try:
                 with interruptions() as interruption, self.reporter:
@@ -229,8 +229,8 @@ class _Run:
         if self.workers.leads:
             self.history.write(self.folder)
             self._keep()
-        first = self.recipe.evaluate.splits[:1]
-        self.reporter.epoch(self.history.rows[-1], self.recipe.training.epochs, "".join(first))
+        shown = next((split for split in self.recipe.evaluate.splits if session.feed.has(split)), "")
+        self.reporter.epoch(self.history.rows[-1], self.recipe.training.epochs, shown)
 
     def _measured(self, epoch: int) -> dict[str, ClassResults]:
         session, options = self.session, self.recipe.evaluate
@@ -256,8 +256,9 @@ class _Run:
         row |= {split: summary(results, centre, options.radii) for split, results in splits.items()}
         distribution = session.objective.distribution.cpu().numpy()
         self.history.add(row, splits, distribution=distribution, reference=centre.astype("float32"))
-        value = score(row.get(options.splits[0]) if options.splits else None, options.best)
-        if value < self.best["best"]:
+        value = score(row.get("validation"), options.best)
+        before = math.inf if self.best["best"] is None else self.best["best"]
+        if value < before:
             self.best = {"best_epoch": epoch, "best": value}
             self.record |= self.best
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from advshift.sets import KLBall
 from advshift.training.folder import RunFolder
 from advshift.training.tally import ClassResults
 
-__all__ = ["History", "score", "summary"]
+__all__ = ["History", "chosen_radius", "score", "summary"]
 
 
 def summary(results: ClassResults, reference: Float[np.ndarray, " classes"], radii: Sequence[float]) -> dict[str, Any]:
@@ -46,11 +46,15 @@ def score(measured: Mapping[str, Any] | None, name: str) -> float:
         return math.inf
     if name != "worst_case":
         return float(measured.get(name, math.inf))
-    values = {float(radius): value for radius, value in measured.get("worst_case", {}).items()}
-    if not values:
-        return float(measured["error"])
-    within = [radius for radius in values if radius <= 1.0]
-    return float(values[max(within)] if within else values[min(values)])
+    values = measured.get("worst_case", {})
+    chosen = chosen_radius(values)
+    return float(measured["error"] if chosen is None else values[chosen])
+
+
+def chosen_radius(values: Iterable[str]) -> str | None:
+    """The largest radius up to 1, else the smallest; None of none."""
+    within = [radius for radius in values if float(radius) <= 1.0]
+    return max(within, key=float) if within else min(values, key=float, default=None)
 
 
 class History:

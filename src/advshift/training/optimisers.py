@@ -77,6 +77,7 @@ def build_optimizer(
                 f"optimizer {kind.__name__} has no option {option!r}{nearest(option, known)} "
                 f"(its options: {', '.join(known)})"
             )
+        _check_kind(kind.__name__, option, options[option], inspect.signature(kind).parameters[option].default)
     if "weight_decay" in known:
         groups = parameter_groups(model, options.pop("weight_decay", None), decay_all=decay_all)
     else:
@@ -85,6 +86,15 @@ def build_optimizer(
         with suppress(InputError):  # the class may have no fused step for this device
             return _construct(kind, groups, {**options, "fused": True})
     return _construct(kind, groups, options)
+
+
+def _check_kind(owner: str, option: str, value: Any, default: Any) -> None:
+    """Refuse a value of another kind than the default: torch would notice some of them at the first step only."""
+    for kinds, what in (((bool,), "true or false"), ((int, float), "a number")):
+        if isinstance(default, kinds):
+            if not isinstance(value, kinds) or isinstance(value, bool) != (kinds == (bool,)):
+                raise InputError(f"optimizer {owner}: {option} must be {what}; got {value!r}")
+            return
 
 
 def _find(name: str) -> type[torch.optim.Optimizer]:

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live line on a terminal, plain lines elsewhere."""
+"""What a person sees while a run goes on: a table that grows over a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Lines", "Reporter", "Screen", "Silent", "reporter_for"]
+from advshift.training.history import chosen_radius
+
+__all__ = ["Lines", "Reporter", "Screen", "Silent", "duration", "reporter_for"]
 
 PLAIN_SECONDS = 30.0  # between two plain lines within an epoch
 SCREEN_SECONDS = 0.25
+BAR_WIDTH = 16  # characters
 
 
 @runtime_checkable
@@ -69,7 +73,7 @@ class _Paced(Silent):
 
     def say(self, message: str) -> None:
         """See `Reporter`."""
-        self.console.print(Text(message, style="dim"))
+        self.console.print(Text(message, style="dim"), soft_wrap=True)
 
     def step(self, epoch: int, epochs: int, step: int, steps: int, examples: int) -> None:
         """See `Reporter`."""
@@ -82,34 +86,37 @@ class _Paced(Silent):
         self._shown = now
         passed = max(now - self._began, 1e-9)
         left = passed / max(step - self._first, 1) * (steps - step)
-        self._show(
+        line = (
             f"epoch {epoch}/{epochs}   step {step:,}/{steps:,}   {self._examples / passed:,.0f} examples/s   "
-            f"{_duration(left)} left"
+            f"{duration(left)} left"
         )
+        self._show(line, step / steps)
 
-    def _show(self, line: str) -> None:
+    def _show(self, line: str, share: float) -> None:
         raise NotImplementedError
 
 
 class Lines(_Paced):
     """A plain line every half a minute, and one for each epoch."""
 
-    def _show(self, line: str) -> None:
+    def _show(self, line: str, share: float) -> None:
         self.console.print(line, highlight=False, soft_wrap=True)
 
     def epoch(self, row: dict[str, Any], epochs: int, split: str) -> None:
         """See `Reporter`."""
-        self.console.print(epoch_line(row, epochs, split), highlight=False, soft_wrap=True)
+        words = [f"{name} {value}" for name, value in epoch_cells(row, epochs, split).items() if value]
+        self.console.print("   ".join(words), highlight=False, soft_wrap=True)
 
 
 class Screen(_Paced):
-    """A line that changes in place, below the table of the epochs."""
+    """A bar that moves in place, below the table of the epochs."""
 
     seconds = SCREEN_SECONDS
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self._live = Live(Text(""), console=console, transient=True, auto_refresh=False)
+        self._names: list[str] = []  # of the columns
 
     def __enter__(self) -> Reporter:
         self._live.__enter__()
@@ -118,40 +125,46 @@ class Screen(_Paced):
     def __exit__(self, *rest: Any) -> None:
         self._live.__exit__(*rest)
 
-    def _show(self, line: str) -> None:
-        self._live.update(Text(line, style="cyan"), refresh=True)
+    def _show(self, line: str, share: float) -> None:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(ProgressBar(total=1.0, completed=share, width=BAR_WIDTH), Text(line, style="cyan"))
+        self._live.update(grid, refresh=True)
 
     def epoch(self, row: dict[str, Any], epochs: int, split: str) -> None:
         """See `Reporter`."""
-        table = Table.grid(padding=(0, 2))
-        table.add_row(*epoch_cells(row, epochs, split))
-        self.console.print(table)
+        cells = epoch_cells(row, epochs, split)
+        if not set(cells) <= set(self._names):  # an epoch without a measurement leaves its cells empty
+            self._names = list(cells)
+            self._line({name: name for name in cells}, epochs, style="bold")
+        self._line(cells, epochs)
+
+    def _line(self, cells: dict[str, str], epochs: int, style: str = "") -> None:
+        least = len(f"{epochs}/{epochs}")
+        line = "  ".join(cells.get(name, "").rjust(max(len(name), least)) for name in self._names)
+        self.console.print(Text(line, style=style), soft_wrap=True)
 
 
-def epoch_cells(row: dict[str, Any], epochs: int, split: str) -> list[str]:
-    """The numbers of an epoch, in words."""
-    cells = [f"epoch {row['epoch']:>{len(str(epochs))}}/{epochs}", f"train loss {row['train']['loss']:.3f}"]
+def epoch_cells(row: dict[str, Any], epochs: int, split: str) -> dict[str, str]:
+    """The numbers of an epoch by what they are; of the worst cases the one by which the best checkpoint is chosen."""
+    cells = {"epoch": f"{row['epoch']}/{epochs}", "train loss": f"{row['train']['loss']:.3f}"}
     measured = row.get(split)
     if measured:
-        cells.append(f"{split} error {measured['error']:.1%}")
-        if "worst_class_error" in measured:
-            cells.append(f"worst class {measured['worst_class_error']:.1%}")
-        cells += [f"worst case at {radius} {value:.1%}" for radius, value in measured.get("worst_case", {}).items()]
-    cells.append(f"{row['images_per_second']:,.0f} examples/s")
-    return cells
-
-
-def epoch_line(row: dict[str, Any], epochs: int, split: str) -> str:
-    """The numbers of an epoch in one plain line."""
-    return "   ".join(epoch_cells(row, epochs, split))
+        cells[f"{split} error"] = f"{measured['error']:.1%}"
+        cells["worst class"] = f"{measured['worst_class_error']:.1%}" if "worst_class_error" in measured else ""
+        worst = measured.get("worst_case", {})
+        chosen = chosen_radius(worst)
+        if chosen is not None:
+            cells[f"worst case at {chosen}"] = f"{worst[chosen]:.1%}"
+    return cells | {"examples/s": f"{row['images_per_second']:,.0f}"}
 
 
 def reporter_for(console: Console) -> Reporter:
-    """A live line on a terminal, plain lines elsewhere."""
+    """A table over a live bar on a terminal, plain lines elsewhere."""
     return Screen(console) if console.is_terminal else Lines(console)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float | int) -> str:
+    """Minutes and seconds, and hours where there are any."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -116,7 +116,8 @@ class EvaluateSection(Section):
     """What is measured, on what, and how often (in epochs; the last epoch always is).
 
     `train="running"` takes the training split's numbers from the training batches as they come, `"full"` evaluates the
-    whole split again. `best` is the number on the first of `splits` by which the best checkpoint is chosen.
+    whole split again. `best` is the number on the validation split by which the best checkpoint is chosen; the test
+    split judges, and never chooses.
     """
 
     splits: tuple[Literal["validation", "test", "held_out"], ...] = ("validation", "test")
@@ -184,7 +185,7 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
     source
         A TOML file, or the name of a recipe of the package.
     overrides
-        Words such as `training.epochs=5`; values are read as TOML, else as text.
+        Words such as `training.epochs=5`; values are read as TOML, else as text. `model.depth=` takes the key away.
     """
     text, place = find_recipe(source)
     try:
@@ -234,7 +235,10 @@ def _override(tree: dict[str, Any], word: str) -> None:
         tree = tree.setdefault(key, {})
         if not isinstance(tree, dict):
             raise InputError(f"{word!r} looks into {key!r}, which is a value and no table")
-    tree[keys[-1]] = value
+    if text:
+        tree[keys[-1]] = value
+    else:
+        tree.pop(keys[-1], None)
 
 
 def _fault(error: ValidationError, tree: Mapping[str, Any]) -> str:
@@ -243,7 +247,9 @@ def _fault(error: ValidationError, tree: Mapping[str, Any]) -> str:
     name = ".".join(place)
     if fault["type"] == "extra_forbidden":
         known = _known_keys(place[:-1])
-        return f"unknown key {name!r}{nearest(place[-1], known)} (known here: {', '.join(known)})"
+        homes = [f"{table}.{place[-1]}" for table in Recipe.model_fields if place[-1] in _known_keys([table])]
+        close = f"; did you mean {homes[0]!r}?" if homes and len(place) == 1 else nearest(place[-1], known)
+        return f"unknown key {name!r}{close} (known here: {', '.join(known)})"
     if fault["type"] == "missing":
         return (
             f'{name!r} is missing; add it, for example [data] name = "digits"'

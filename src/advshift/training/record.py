@@ -13,7 +13,7 @@ import torch
 import advshift
 from advshift.training.session import Session
 
-__all__ = ["changes", "describe", "peak_memory", "training_mix"]
+__all__ = ["changes", "describe", "introduction", "peak_memory", "training_mix"]
 
 # What resumed numbers depend on, down to the last bit.
 SURROUNDINGS = ("versions", "device", "precision", "world", "threads")
@@ -42,6 +42,19 @@ def describe(session: Session) -> dict[str, Any]:
         "parameters": sum(parameter.numel() for parameter in session.model.parameters()),
         "seed": session.recipe.seed,
     }
+
+
+def introduction(session: Session) -> str:
+    """What is about to be trained, in a sentence."""
+    workers, training = session.workers, session.recipe.training
+    parameters = sum(parameter.numel() for parameter in session.model.parameters())
+    together = f", {workers.world} processes" if workers.world > 1 else ""
+    chooses = "" if session.feed.has("validation") else "; without a validation part no best checkpoint is chosen"
+    return (
+        f"{session.recipe.name}: {session.recipe.model.name}, {parameters:,} parameters; {session.feed.size:,} "
+        f"training examples of {session.classes:,} classes; {session.total_steps:,} steps of {training.batch_size:,} "
+        f"on {_device_name(workers.device)}, {session.formats.precision}{together}{chooses}"
+    )
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -199,7 +199,18 @@ def build_schedule(
     kind = SCHEDULES[name]
     options |= {} if warmup is None else {"warmup": warmup}
     _check_options(name, kind, options)
-    return kind(total_steps, steps_per_epoch, **options)
+    try:
+        factor = kind(total_steps, steps_per_epoch, **options)
+        ends = [factor(0), factor(total_steps)]
+        sound = all(math.isfinite(value) and value >= 0.0 for value in ends)
+    except (TypeError, ZeroDivisionError, OverflowError):
+        sound = False
+    if not sound:
+        given = ", ".join(f"{option} = {value!r}" for option, value in options.items())
+        raise InputError(
+            f"schedule {name!r} gives no learning rate with {given}; its options are numbers, and milestones a list"
+        )
+    return factor
 
 
 def _check_options(name: str, kind: Callable[..., Factor], options: Mapping[str, Any]) -> None:

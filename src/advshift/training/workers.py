@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,7 +78,11 @@ class Workers:
         if self.world == 1:
             return model
         devices = [self.device.index] if self.device.type == "cuda" else None
-        return nn.parallel.DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
+        kind = nn.parallel.DistributedDataParallel
+        # torch 2.13 gave the option another name, and warns of the old one.
+        known = inspect.signature(kind).parameters
+        option = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+        return kind(model, device_ids=devices, **{option: False})
 
     def agree_on_buffers(self, model: nn.Module) -> None:
         """Take the first process's buffers (batch norm's running statistics) everywhere, before they are used."""
