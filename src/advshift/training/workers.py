@@ -82,7 +82,8 @@ class Workers:
         # torch 2.13 gave the option another name, and warns of the old one.
         known = inspect.signature(kind).parameters
         option = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-        return kind(model, device_ids=devices, **{option: False})
+        left_alone: dict[str, Any] = {option: False}
+        return kind(model, device_ids=devices, **left_alone)
 
     def agree_on_buffers(self, model: nn.Module) -> None:
         """Take the first process's buffers (batch norm's running statistics) everywhere, before they are used."""
