@@ -7,6 +7,7 @@ from collections.abc import Callable
 from advshift.errors import InputError
 from advshift.experiments.ablation import RADII_OF_FACTORS, ablated, factor_name, factors_of
 from advshift.experiments.building import NotYetError, best_of
+from advshift.experiments.claims import clock, frequency, learning, radius_table, weights
 from advshift.experiments.figures.common import name_of, runs_of, seeds_of
 from advshift.experiments.linear_tables import paired_sample, saddle
 from advshift.experiments.protocol import TUNING, Planned, protocol
@@ -120,6 +121,11 @@ TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
         "What breaks at ERM's learning rate, at 0.1 instead: test error in %",
         lambda r: levels(r, "lower-rate", "test"),
     ),
+    "radius": ("A trained radius and what it comes to, in %: 10 epochs", radius_table),
+    "weights": ("How many times its own share a class counts", weights),
+    "learning": ("Test error of ERM's hardest and easiest classes, in %", learning),
+    "frequency": ("Frequency and error of the classes, ERM, seed 0", frequency),
+    "clock": ("Clock time of a run", clock),
     "ablation": ("AdvShift, one factor at a time, test error in %", _ablation),
     "plankton": ("Plankton, around the training mix, test error in %", lambda r: levels(r, "plankton", "test")),
     "wide": ("A wide network, test error in %", lambda r: levels(r, "wide", "test")),
@@ -156,8 +162,12 @@ TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
 
 
 def write_tables(records: Records) -> str:
-    """All tables whose runs are recorded, under their titles."""
-    return "\n".join(f"**{title}**\n\n{text}" for title, text in made_tables(records).values())
+    """All tables whose runs are recorded, under their titles, each behind a comment by which a page can include it."""
+    made = made_tables(records)
+    return (
+        "\n".join(f"<!-- {name} -->\n\n**{title}**\n\n{text}" for name, (title, text) in made.items())
+        + "\n<!-- end -->\n"
+    )
 
 
 def made_tables(records: Records) -> dict[str, tuple[str, str]]:
