@@ -36,6 +36,7 @@ def made(key: str, group: str, method: str, seed: int, epochs: int, rng: np.rand
         arrays[f"{split}_errors"] = rng.binomial(counts, rng.beta(3, 4, (epochs, CLASSES))).astype(np.uint16)
     arrays["distribution"] = rng.dirichlet(np.full(CLASSES, 5.0), epochs).astype(np.float32)
     about = {"key": key, "group": group, "method": method, "seed": seed, "status": "finished", "start_from": None}
+    about |= {"device": "cpu", "seconds": 100.0 + seed}
     return Record(about, arrays)
 
 
