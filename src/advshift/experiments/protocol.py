@@ -117,11 +117,8 @@ CANDIDATES: dict[str, Setting] = {
     "mixup": {**adversary("exact", radius=0.1, start_after=0.6), "augmentation.mixup": 0.2},
     "cosine-head": {**adversary("exact", radius=0.3, start_after=0.6), "model.head": "cosine"},
 }
-FINE_TUNE: Setting = {
-    "optimizer.lr": 0.05,
-    "schedule.name": "cosine",
-    **adversary("exact", radius=0.3, momentum=0.98),
-}
+GENTLY: Setting = {"optimizer.lr": 0.05, "schedule.name": "cosine"}
+FINE_TUNE: Setting = {**GENTLY, **adversary("exact", radius=0.3, momentum=0.98)}
 
 FIXED_PRIOR: dict[str, Setting] = {
     "balanced": adversary("balanced"),
@@ -309,3 +306,15 @@ def _tier_d() -> Iterator[Planned]:
     held = HELD_OUT | {"evaluate.predictions": ["validation", "test", "held_out"]}
     yield from _seeds(5, "D", "post-hoc", "erm", 20, setting=held, keep=True)
     yield from _seeds(5, "D", "post-hoc", "best", 20, setting=held, chosen=("erm", "candidates"), keep=True)
+    yield from _fine_tuned()
+
+
+def _fine_tuned() -> Iterator[Planned]:
+    """Five epochs more after ERM: as before, and against an adversary."""
+    settings = {"continued": adversary("erm")}
+    settings |= {f"robust-{radius:g}": adversary("exact", radius=radius, momentum=0.98) for radius in (0.1, 0.2, 0.3)}
+    for seed in range(3):
+        for name, setting in settings.items():
+            key = f"fine-tune/{name}/seed-{seed}"
+            source = f"post-hoc/erm/seed-{seed}"
+            yield Planned(key, "D", "fine-tune", name, seed, 5, HELD_OUT | GENTLY | setting, start_from=source)
