@@ -13,6 +13,7 @@ from advshift.errors import InputError
 from advshift.experiments.figures import FIGURES, draw_figures
 from advshift.experiments.figures.adversaries import reached
 from advshift.experiments.figures.common import name_of, runs_of
+from advshift.experiments.linear_methods import METHODS
 from advshift.experiments.protocol import protocol
 from advshift.experiments.records import Record, load_records, read_record, record_path
 from advshift.experiments.tables import TABLES, write_tables
@@ -45,7 +46,13 @@ def records() -> dict[str, Record]:
     """A made-up record of every run of the protocol with seeds 0 and 1."""
     rng = np.random.default_rng(0)
     runs = [run for run in protocol() if run.seed in (0, 1, 1000)]
-    return {run.key: made(run.key, run.group, run.method, run.seed, max(run.epochs, 20), rng) for run in runs}
+    found = {run.key: made(run.key, run.group, run.method, run.seed, max(run.epochs, 20), rng) for run in runs}
+    for group in ("linear-digits", "linear-reuters52"):
+        for method in METHODS:
+            for seed in (0, 1):
+                key = f"{group}/{method}/seed-{seed}"
+                found[key] = made(key, group, method, seed, 1, rng)
+    return found
 
 
 @pytest.mark.parametrize("name", FIGURES)

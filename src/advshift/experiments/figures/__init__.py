@@ -18,6 +18,7 @@ from advshift.experiments.figures.curves import (
     draw_values,
 )
 from advshift.experiments.figures.factors import draw_clipping, draw_factors
+from advshift.experiments.figures.linear import draw_linear
 from advshift.experiments.records import Record
 from advshift.registry import nearest
 from advshift.report.style import THEMES, Theme
@@ -44,6 +45,7 @@ FIGURES: dict[str, Callable[[Records, Theme], "Figure"]] = {
     "classes": draw_classes,
     "gap": draw_gap,
     "trade-off": draw_trade_off,
+    "linear": draw_linear,
 }
 
 

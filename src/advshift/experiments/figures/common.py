@@ -38,6 +38,7 @@ NAMES = {
     "balanced-softmax": "balanced softmax",
     "focal": "focal",
     "deferred": "deferred weights",
+    "fixed": "FIXED",
     "best": "chosen of our own",
     "erm-held-out": "ERM, a part held out",
     "advshift-uniform-start": "AdvShift, r = 0.1, uniform start",

@@ -172,7 +172,7 @@ def draw_trade_off(records: Mapping[str, Record], theme: Theme) -> Figure:
 
 def _name(axes: Axes, theme: Theme, name: str, point: np.ndarray) -> None:
     """Write a name beside a point; to its left where names would meet."""
-    left = name in ("averaged", "late 0.1", "slow 0.3")
+    left = name in ("averaged", "late 0.1", "slow 0.3", "late 0.3")
     place = (-5, -3) if left else (6, -3)
     axes.annotate(
         name,
