@@ -29,7 +29,7 @@ def test_the_rows_at_the_mode_of_the_posterior():
     def loss(logarithms):
         prior = np.exp(logarithms - logarithms.max())
         prior /= prior.sum()
-        return -np.log(target @ (prior / reference)).sum() - np.log(prior).sum()
+        return -np.log(target @ (prior / reference)).sum() - 4 * reference @ np.log(prior)
 
     mode = np.exp(minimize(loss, np.zeros(4), tol=1e-12).x)
     rows = target * (mode / reference)
@@ -45,17 +45,25 @@ def test_sure_predictions_are_counted():
     assert found.prior == pytest.approx(np.array([4, 2, 1]) / 7, abs=1e-6)
 
 
-def test_near_the_exact_posterior_of_two_classes():
-    """The expected label frequencies under a flat prior, by summing over it."""
+def test_a_target_like_the_source_has_its_mix():
+    source, labels = _mixed(4, 500, np.array([0.7, 0.2, 0.1]))
+    estimator = Auto(calibration=None, covariance="none", tolerance=1e-12).fit(source, labels)
+    assert estimator.estimate(source).prior == pytest.approx(source.mean(axis=0), abs=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.7])
+def test_near_the_exact_posterior_of_two_classes(share):
+    """The expected label frequencies under the Dirichlet prior, by summing over it."""
     grid = np.linspace(0.0005, 0.9995, 1000)
     off = {"auto": 0.0, "likeliest": 0.0}
     for seed in range(10):
-        source, labels = _mixed(seed, 400, np.full(2, 0.5), sharpness=0.8)
+        source, labels = _mixed(seed, 400, np.array([share, 1 - share]), sharpness=0.8)
         target, _ = _mixed(seed + 50, 25, np.array([0.85, 0.15]), sharpness=0.8)
         reference = source.mean(axis=0)
         odds = target / reference
         mixtures = odds[:, :1] * grid + odds[:, 1:] * (1 - grid)
-        weight = np.exp(np.log(mixtures).sum(axis=0) - np.log(mixtures).sum(axis=0).max())
+        density = grid ** (2 * reference[0] - 1) * (1 - grid) ** (2 * reference[1] - 1)
+        weight = density * np.exp(np.log(mixtures).sum(axis=0) - np.log(mixtures).sum(axis=0).max())
         exact = ((odds[:, :1] * grid / mixtures).mean(axis=0) * weight).sum() / weight.sum()
         found = Auto(calibration=None, covariance="none").fit(source, labels).estimate(target).prior[0]
         likeliest = EM(covariance="none").fit(source, labels).estimate(target).prior[0]

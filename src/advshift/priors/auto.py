@@ -17,12 +17,14 @@ __all__ = ["Auto"]
 
 
 class Auto(EM):
-    """The label frequencies to expect in the target when every label distribution was equally likely beforehand.
+    """The label frequencies to expect in the target, believed beforehand to be the source's as if `L` rows had said so.
 
-    The maximum of the likelihood is noisy where classes are many or rows few. With a flat prior, the posterior of
-    `log q` has its mode where `Σ_n log Σ_y f_ny q_y/p_y + Σ_y log q_y` is largest: one more example of each class (see
-    MacKay, Machine Learning 1998, on the choice of this basis). The answer is what the rows say at that mode,
-    `mean_n f_ny q_y/p_y / Σ`: sure predictions are counted as they are, and only what is left open is shrunk.
+    The maximum of the likelihood is noisy where classes are many or rows few. Beforehand `q` has the distribution
+    `Dirichlet(L p)`; where the source is balanced, that makes every label distribution equally likely. The posterior of
+    `log q` has its mode where `Σ_n log Σ_y f_ny q_y/p_y + Σ_y L p_y log q_y` is largest (see MacKay, Machine Learning
+    1998, on the choice of this basis). The answer is what the rows say at that mode, `mean_n f_ny q_y/p_y / Σ`: sure
+    predictions are counted as they are, and only what is left open is drawn towards the source. A target like the
+    source gives `q = p`.
 
     The probabilities are calibrated on the source by `"shrunk"`, with as many effective parameters as its labels
     support.
@@ -47,17 +49,17 @@ class Auto(EM):
         super().__init__(calibration=calibration, **options)
 
     def _pseudo(self, learned: Any, target: Array, weights: Array | None) -> Float[Array, " classes"] | None:
-        """One more example of each class, which the replicates of a bootstrap go without."""
-        classes = len(learned.prior)
-        return None if weights is not None else np.full(classes, 1.0 / (len(target) + classes))
+        """The examples beforehand, which the replicates of a bootstrap go without."""
+        before = _before(learned)
+        return None if weights is not None else before / (len(target) + before.sum())
 
     def _solve(self, learned: Any, target: Array, weights: Array | None, start: Found | None) -> Found:
-        """At the mode, `(n + L) q = n r + 1` with `r` what the rows say."""
+        """At the mode, `(n + Σa) q = n r + a` with `r` what the rows say."""
         found = super()._solve(learned, target, weights, start)
         if weights is not None:
             return found
-        size, classes = len(target), len(found.prior)
-        expected = np.maximum(((size + classes) * found.prior - 1.0) / size, 0.0)
+        before, size = _before(learned), len(target)
+        expected = np.maximum((size + before.sum()) * found.prior - before, 0.0)
         return found._replace(prior=expected / expected.sum())
 
     def _asymptotic(self, learned: Any, target: Array, found: Found) -> Float[Array, "classes classes"]:
@@ -65,6 +67,11 @@ class Auto(EM):
 
     def _influence(self, learned: Any, found: Found, shares: Array) -> Float[Array, " classes"]:
         return super()._influence(learned, _unshrunk(learned, found), shares)
+
+
+def _before(learned: Any) -> Float[Array, " classes"]:
+    """`L p`, the examples of each class that are believed before there are any."""
+    return len(learned.prior) * learned.prior
 
 
 def _unshrunk(learned: Any, found: Found) -> Found:
