@@ -14,6 +14,7 @@ from advshift.errors import InputError
 from advshift.priors.calibration import Calibration
 from advshift.priors.calibrations import make_calibration
 from advshift.priors.checks import as_labels, as_probabilities, check_columns
+from advshift.priors.unidentified import wander
 from advshift.types import Array, ArrayLike, PriorEstimate
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
 Covariance = Literal["asymptotic", "bootstrap", "none"]
 
 BLOCK = 1 << 21  # numbers in one temporary
+_DRAWS = 400  # label distributions that stand for all that the predictions leave open
 
 
 class Source(NamedTuple):
@@ -71,7 +73,8 @@ class PriorEstimator(ABC):
     covariance
         `"asymptotic"`: from the estimating equations, both samples counted in. `"bootstrap"`: from `replicates`
         refits, calibration included, with random exponential weights on both samples (no class ever drops out).
-        `"none"`: no covariance, for speed.
+        `"none"`: no covariance, for speed. Where several label distributions explain the predictions equally well, the
+        covariance spans them.
     replicates
         The number of bootstrap refits.
     seed
@@ -137,6 +140,9 @@ class PriorEstimator(ABC):
         covariance = self._asymptotic(self._learned, target, found) if self.covariance == "asymptotic" else None
         if replicates is not None:
             covariance = np.cov(replicates, rowvar=False)
+        diagnostics = self._diagnose(self._learned, found)
+        if covariance is not None and diagnostics["rank"] < len(found.prior):
+            replicates, covariance = self._opened(found, replicates, covariance)
         source = self._reference(self._learned)
         return PriorEstimate(
             prior=found.prior,
@@ -147,7 +153,7 @@ class PriorEstimator(ABC):
             iterations=found.iterations,
             source_size=len(self._raw.labels),
             target_size=len(target),
-            diagnostics=self._diagnose(self._learned, found) | _weight_diagnostics(found.prior, source, self._source),
+            diagnostics=diagnostics | _weight_diagnostics(found.prior, source, self._source),
             method=self.name,
             source_influence=partial(self._influence, self._learned, found),
         )
@@ -182,6 +188,19 @@ class PriorEstimator(ABC):
             replicates[number] = self._solve(self._learn(source), target, weights, found).prior
         return replicates
 
+    def _opened(self, found: Found, replicates: Any, covariance: Any) -> tuple[Any, Any]:
+        """Count in what the predictions leave open, which no spread of a solver's answers shows."""
+        directions = self._unseen(self._learned, found)
+        if replicates is not None:
+            away = replicates - found.prior
+            away -= away @ directions @ directions.T
+            moved = np.maximum(found.prior + away + wander(found.prior, directions, len(away), self.seed), 0.0)
+            moved /= moved.sum(axis=1, keepdims=True)
+            away = moved - found.prior
+            return moved, away.T @ away / len(away)
+        away = wander(found.prior, directions, _DRAWS, self.seed)
+        return None, covariance + away.T @ away / _DRAWS
+
     @abstractmethod
     def _learn(self, source: Source) -> Any:
         """What the estimate needs to know of the source."""
@@ -202,9 +221,13 @@ class PriorEstimator(ABC):
     def _reference(self, learned: Any) -> Float[Array, " classes"]:
         """The source's label distribution, as this estimator sees it."""
 
+    @abstractmethod
     def _diagnose(self, learned: Any, found: Found) -> dict[str, float]:
-        """Numbers that say how far the estimate can be trusted."""
-        return {}
+        """Numbers that say how far the estimate can be trusted, the rank of what the predictions see among them."""
+
+    @abstractmethod
+    def _unseen(self, learned: Any, found: Found) -> Float[Array, "classes directions"]:
+        """Along which directions label distributions explain the predictions equally well."""
 
 
 def _weight_diagnostics(prior: Array, source: Array, labelled: Source) -> dict[str, float]:

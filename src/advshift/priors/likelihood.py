@@ -10,7 +10,8 @@ from jaxtyping import Float
 
 from advshift.errors import InputError
 from advshift.priors.base import Found, PriorEstimator, Source, class_means, rank_and_condition
-from advshift.priors.mixture import Mixture, MixtureFit, maximise_mixture
+from advshift.priors.mixture import SMALL, Mixture, MixtureFit, maximise_mixture
+from advshift.priors.unidentified import open_directions
 from advshift.types import Array
 
 __all__ = ["LikelihoodEstimator", "Reference"]
@@ -85,6 +86,10 @@ class LikelihoodEstimator(PriorEstimator):
         noise = response.share * response.scores - np.outer(mean, mean)
         spread = response.target @ noise @ response.target.T / len(target)
         return spread + response.source @ self._prior_noise(learned) @ response.source.T
+
+    def _unseen(self, learned: Any, found: Found) -> Float[Array, "classes directions"]:
+        plain = Mixture(found.extra[0].rows, learned.prior)
+        return open_directions(plain.curvature(found.prior), tolerance=1e-9 if len(found.prior) <= SMALL else 1e-5)
 
     def _influence(self, learned: Any, found: Found, shares: Array) -> Float[Array, " classes"]:
         return self._response(learned, found).source @ self._prior_move(learned, shares)

@@ -17,12 +17,12 @@ from jaxtyping import Float
 from advshift.priors.quadratic import minimise_quadratic
 from advshift.types import Array
 
-__all__ = ["Mixture", "MixtureFit", "maximise_mixture"]
+__all__ = ["SMALL", "Mixture", "MixtureFit", "maximise_mixture"]
 
 _CHUNK = 1 << 16  # numbers of a block of rows: both products with it run from the cache
 _BLOCK = 1 << 21  # numbers of a block of rows of the curvature, a matrix product
 _WARM_UP = 4  # EM steps before the first curvature
-_SMALL = 128  # up to this many classes the curvature is renewed at every step
+SMALL = 128  # up to this many classes the curvature is renewed at every step, and kept in float64
 _ROUNDING = 1e-14  # relative: what the sum over the rows may lose
 _MEMORY = 10  # differences that the extrapolation of EM remembers
 
@@ -86,7 +86,7 @@ class Mixture:
     def curvature(self, prior: Float[Array, " classes"]) -> Float[Array, "classes classes"]:
         """The negative Hessian: `λ·mean ss' + diag(a/q²)` with the scores `s = (f/p) / Σ f q/p`."""
         scaled = prior * self.inverse
-        narrow = np.float32 if len(prior) > _SMALL else np.float64
+        narrow = np.float32 if len(prior) > SMALL else np.float64
         found = np.zeros((len(prior), len(prior)))
         for start in range(0, len(self.rows), self._length(_BLOCK)):
             block = self.rows[start : start + self._length(_BLOCK)]
@@ -134,7 +134,7 @@ def maximise_mixture(
     for _ in range(_WARM_UP):
         if state.point.gap > tolerance:
             state.accept(state.expectation_maximisation())
-    if len(start) > _SMALL:
+    if len(start) > SMALL:
         _extrapolate(state, tolerance, passes=min(limit, len(start) // 8))
     while state.point.gap > tolerance and state.passes < limit:
         if not state.newton():
@@ -214,7 +214,7 @@ class _Search:
         fit = minimise_quadratic(self.curvature, gradient + self.curvature @ prior, start=prior > 0)
         goal = self._inside(fit.point)
         moved = self._line_search(goal - prior)
-        self.stale = len(prior) <= _SMALL or not moved or self.point.gap > 0.1 * gap
+        self.stale = len(prior) <= SMALL or not moved or self.point.gap > 0.1 * gap
         return moved or not fresh
 
     def _inside(self, goal: Array) -> Array:

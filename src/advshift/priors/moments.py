@@ -19,6 +19,7 @@ from advshift.priors.base import (
     second_moment,
 )
 from advshift.priors.checks import list_some
+from advshift.priors.unidentified import open_directions
 from advshift.types import Array
 
 __all__ = [
@@ -66,6 +67,9 @@ class MomentEstimator(PriorEstimator):
 
     def _reference(self, learned: Any) -> Float[Array, " classes"]:
         return learned.prior
+
+    def _unseen(self, learned: Any, found: Found) -> Float[Array, "classes directions"]:
+        return open_directions(learned.means)
 
     @abstractmethod
     def _class_means(self, source: Source) -> Float[Array, "columns classes"]:
