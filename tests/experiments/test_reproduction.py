@@ -101,11 +101,30 @@ def test_a_factor_stands_beside_advshift_as_it_is(records: dict[str, Record]) ->
     assert f"{100 * np.mean(by_hand):+.1f}".replace("-", "−") in rows[3].split("|")[-2]
 
 
-def worst_by_hand(run: Record) -> float:
-    """The worst case at radius 1 around the uniform distribution by a scan over the tilt's temperature."""
-    risks = run.risks("test")
-    temperatures = np.geomspace(1e-3, 10, 200_001)[:, None]
-    values = temperatures[:, 0] * (1.0 + np.log(np.exp((risks - risks.max()) / temperatures).mean(axis=1)))
+def test_remarks_are_measured_as_they_say(records: dict[str, Record]) -> None:
+    erm, robust = (runs_of(records, "main", method) for method in ("erm", "advshift"))
+    hardest = np.argsort(sum(run.errors("test") / run.counts("test") for run in erm))[-10:]
+    mean = np.mean([run.arrays["distribution"][4, hardest] * CLASSES for run in robust])
+    row = next(line for line in TABLES["weights"][1](records).splitlines() if line.startswith("| AdvShift | hardest"))
+    assert row.split("|")[5].strip() == f"{mean:.2f}"
+    gaps = [worst_by_hand(run) - worst_by_hand(run, "train_full") for run in runs_of(records, "radii", "exact-0.2")]
+    row = next(line for line in TABLES["radius"][1](records).splitlines() if line.startswith("| exact adversary | 0.2"))
+    assert float(row.split("|")[-2].split("±")[0].replace("−", "-")) == pytest.approx(100 * np.mean(gaps), abs=0.06)
+    after, before = records["fine-tune/robust-0.1/seed-0"], records["post-hoc/erm/seed-0"]
+    other = records["fine-tune/robust-0.1/seed-1"], records["post-hoc/erm/seed-1"]
+    change = np.mean([worst_by_hand(after) - worst_by_hand(before), worst_by_hand(other[0]) - worst_by_hand(other[1])])
+    row = next(line for line in TABLES["fine-tune"][1](records).splitlines() if "r = 0.1" in line)
+    assert f"{100 * change:+.1f}".replace("-", "−") in row.split("|")[6]
+    ratios = [run.about["seconds"] / base.about["seconds"] for run, base in zip(robust, erm, strict=True)]
+    row = next(line for line in TABLES["clock"][1](records).splitlines() if "AdvShift" in line)
+    assert f"{np.median(ratios):.2f} (" in row
+
+
+def worst_by_hand(run: Record, split: str = "test") -> float:
+    """The worst case at radius 1 around the training distribution by a scan over the tilt's temperature."""
+    risks = run.risks(split)
+    temperatures = np.geomspace(1e-2, 10, 20_001)[:, None]
+    values = temperatures[:, 0] * (1.0 + np.log(np.exp((risks - risks.max()) / temperatures) @ run.reference))
     return float(values.min() + risks.max())
 
 

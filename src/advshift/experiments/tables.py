@@ -91,6 +91,26 @@ def _candidates(records: Records) -> str:
     return markdown(head, rows)
 
 
+def _fine_tuned(records: Records) -> str:
+    """What five gentle epochs more do to ERM's model, plain or robust; less what it was, paired by seed."""
+    head = [
+        "after ERM",
+        "seeds",
+        "tune, τ = 0",
+        "tune, τ = 1",
+        *(f"test, τ = {r:g}, less before" for r in (0.0, 1.0, 3.0)),
+    ]
+    before = runs_of(records, "post-hoc", "erm")
+    rows = []
+    for method in methods_of(records, "fine-tune"):
+        runs = runs_of(records, "fine-tune", method)
+        tuned = [percent(summarise([measure_at("validation", r)(run) for run in runs])) for r in (0.0, 1.0)]
+        measures = [measure_at("test", r) for r in (0.0, 1.0, 3.0)]
+        changes = [points(paired(seeds_of(runs, measure), seeds_of(before, measure))) for measure in measures]
+        rows.append([name_of(method), str(len(runs)), *tuned, *changes])
+    return markdown(head, rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
     "main": ("Main comparison, test error in %: 20 epochs", lambda r: levels(r, "main", "test")),
     "main-train": ("Main comparison, training error in %", lambda r: levels(r, "main", "train_full")),
@@ -156,6 +176,7 @@ TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
         lambda r: paired_sample(r, "linear-reuters52"),
     ),
     "saddle": ("The min-max problem of a linear model, solved exactly and by training", saddle),
+    "fine-tune": ("Five epochs more after ERM, in % and in points", _fine_tuned),
     "beyond": ("The chosen candidate, test error in %", lambda r: levels(r, "beyond", "test")),
     "tuning": ("What was tuned, on the tuning images, in %: 5 epochs, one seed", _tuning),
 }

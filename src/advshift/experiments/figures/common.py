@@ -39,6 +39,8 @@ NAMES = {
     "focal": "focal",
     "deferred": "deferred weights",
     "fixed": "FIXED",
+    "continued": "as before",
+    "robust": "exact adversary",
     "best": "chosen of our own",
     "erm-held-out": "ERM, a part held out",
     "advshift-uniform-start": "AdvShift, r = 0.1, uniform start",
