@@ -20,7 +20,7 @@ from rich.table import Table
 from timing import environment, save
 
 from advshift.posthoc import confidence_ball, expected_performance
-from advshift.priors import BBSE, EM, PriorEstimator, shift_test
+from advshift.priors import BBSE, EM, Auto, PriorEstimator, shift_test
 from advshift.sets import KLBall
 
 MEANS = np.random.default_rng(1).normal(size=(5, 4)) * 1.6
@@ -28,6 +28,7 @@ UNIFORM = np.full(5, 0.2)
 TRUTHS = {"dense": np.array([0.4, 0.25, 0.2, 0.1, 0.05]), "sparse": np.array([0.7, 0.28, 0.02, 0.0, 0.0])}
 RISKS = np.array([0.05, 0.10, 0.20, 0.35, 0.60])
 MAKERS = {
+    "auto": Auto,
     "em": EM,
     "em, bootstrap": lambda: EM(covariance="bootstrap", replicates=100),
     "bbse": BBSE,

@@ -7,7 +7,7 @@ shift; simulated with known posteriors, and real: handwritten digits with noise)
 each class given the input stayed (covariate shift, simulated). On the first two the estimates by the mix should be
 right, on the last the others; so it is also said how often `shift_test` rejects label shift.
 
-- `by the mix, BBSE` and `by the mix, EM`: `expected_performance` at the estimated mix.
+- `by the mix, auto`, `by the mix, BBSE` and `by the mix, EM`: `expected_performance` at the estimated mix.
 - `average confidence`: the mean of the largest probability. `average confidence, calibrated`: the same after
   bias-corrected temperature scaling on the source.
 - `ATC`: the share of the target above the threshold of confidence that the source's accuracy is above (Garg 2022).
@@ -33,7 +33,7 @@ from rich.table import Table
 from timing import environment, save
 
 from advshift.posthoc import expected_performance
-from advshift.priors import BBSE, EM, BiasCorrectedTemperature, shift_test
+from advshift.priors import BBSE, EM, Auto, BiasCorrectedTemperature, shift_test
 
 Draw = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # source rows and labels, target rows and labels
 MEANS = np.random.default_rng(1).normal(size=(5, 4)) * 1.6
@@ -139,6 +139,7 @@ def nannyml_cbpe(source: np.ndarray, labels: np.ndarray, target: np.ndarray) -> 
 
 
 METHODS: dict[str, Callable[..., tuple[float, ...]]] = {
+    "by the mix, auto": functools.partial(by_the_mix, Auto),
     "by the mix, BBSE": functools.partial(by_the_mix, BBSE),
     "by the mix, EM": functools.partial(by_the_mix, lambda: EM(calibration="bcts")),
     "average confidence": average_confidence,

@@ -20,7 +20,7 @@ from sklearn.model_selection import cross_val_predict
 from advshift.audit.readers.outputs import Outputs
 from advshift.estimation import EstimateRecord, Question, assemble, corrected_probabilities
 from advshift.posthoc import confidence_ball
-from advshift.priors import EM
+from advshift.priors import Auto
 from advshift.report.estimate_pictures import draw_accuracy, draw_fit, draw_mix
 from advshift.report.style import THEMES, Theme, figure, finish, log_axis, percent_axis, series
 
@@ -92,7 +92,7 @@ def sizes() -> dict[str, np.ndarray]:
         source, labels, target, hidden = sides(seed)
         wrong = source.argmax(axis=1) != labels
         risks = np.array([wrong[labels == k].mean() for k in DIGITS])
-        estimator = EM(calibration="bcts").fit(source, labels)
+        estimator = Auto().fit(source, labels)
         estimates = [estimator.estimate(target[:size]) for size in SIZES]
         plain.append([estimate.prior @ risks for estimate in estimates])
         worst.append([confidence_ball(estimate).worst_case(risks).value for estimate in estimates])

@@ -17,7 +17,7 @@ from advshift.audit.record import AuditRecord
 from advshift.cli import main
 from advshift.estimation import EstimateRecord
 from advshift.posthoc import confidence_ball, correct_probabilities, expected_performance
-from advshift.priors import BBSE, EM, shift_test
+from advshift.priors import BBSE, Auto, shift_test
 from advshift.sets import KLBall
 
 NAMES = ("cat", "dog", "owl")
@@ -98,7 +98,7 @@ def test_the_record_is_what_the_library_finds(monkeypatch: pytest.MonkeyPatch, f
     source, labels, target, _ = files
     assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--json", "e.json") == 0
     record = EstimateRecord.read("e.json")
-    estimate = EM(calibration="bcts").fit(source, labels).estimate(target)
+    estimate = Auto().fit(source, labels).estimate(target)
     ball = confidence_ball(estimate)
     expected = expected_performance(estimate, source.argmax(axis=1) == labels, labels)
     assert record.labels == NAMES
@@ -265,7 +265,7 @@ def test_predicted_classes_alone(
     )
 
 
-@pytest.mark.parametrize("method", ["em", "bbse", "rlls", "mapls", "kmm", "kl-matching", "gls"])
+@pytest.mark.parametrize("method", ["auto", "em", "bbse", "rlls", "mapls", "kmm", "kl-matching", "gls"])
 def test_every_method(monkeypatch: pytest.MonkeyPatch, files: tuple, method: str) -> None:
     arguments = ("--method", method, "--bootstrap", "20", "--json", "e.json")
     assert run(monkeypatch, "estimate", "source.csv", "target.csv", *arguments) == 0

@@ -55,14 +55,14 @@ Hard = Annotated[
 Method = Annotated[
     str | None,
     typer.Option(
-        help="em, bbse, rlls, mapls, kmm, kl-matching or gls; by default em, and bbse for predicted classes.",
+        help="auto, em, bbse, rlls, mapls, kmm, kl-matching or gls; by default auto, and bbse for predicted classes.",
         rich_help_panel=ESTIMATE,
     ),
 ]
 Calibration = Annotated[
     str,
     typer.Option(
-        help="auto, none, temperature, bcts, vector or vector-no-bias; auto is bcts where it helps.",
+        help="auto, none, temperature, bcts, vector, vector-no-bias or shrunk; auto is what suits the method.",
         rich_help_panel=ESTIMATE,
     ),
 ]

@@ -26,7 +26,7 @@ RELATIVE = 1e-10  # singular values below this part of the largest one count as 
 def chosen_method(wanted: str | None, *, hard: bool) -> str:
     """The name of the estimator: as wanted, if the outputs suffice for it."""
     if wanted is None:
-        return "bbse" if hard else "em"
+        return "bbse" if hard else "auto"
     _ = ESTIMATORS[wanted]
     if hard and wanted not in HARD:
         raise InputError(

@@ -13,6 +13,7 @@ from advshift.report.words import SPACE, brief, percent, plain, ratio_number, ti
 __all__ = ["EstimateWords", "moved_most", "next_steps"]
 
 METHODS = {
+    "auto": "likelihood, drawn towards the source where it is open (auto)",
     "em": "expectation maximisation",
     "bbse": "black-box shift estimation",
     "rlls": "regularised least squares (RLLS)",
