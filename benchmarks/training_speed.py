@@ -8,7 +8,7 @@ matrices.
 Seconds of the processor, workers included, stand beside those of the clock: on a machine with other work only the first
 can be compared. With one thread no time is lost in waiting for other threads.
 
-    ADVSHIFT_DATA=folder python benchmarks/training_speed.py [--threads 1] [--turns 15] [--record FILE]
+    ADVSHIFT_DATA=folder python benchmarks/training_speed.py [--threads 1] [--turns 15] [--formats] [--record FILE]
 """
 
 from __future__ import annotations
@@ -98,23 +98,38 @@ class Naive:
 
 
 class Bare:
-    """A loop tuned by hand, on one batch that is there already."""
+    """A loop tuned by hand, on one batch that is there already; or in another format, to see what is to be had."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, bf16: bool = True, channels_last: bool = True, compiled: bool = False) -> None:
+        self.bf16 = bf16
+        layout = torch.channels_last if channels_last else torch.contiguous_format
         self.model = build_model("cifar-resnet", 100, (3, 32, 32), seed=0)
-        self.model.to(memory_format=torch.channels_last)
+        self.model.to(memory_format=layout)  # type: ignore[call-overload]
+        self.network: Any = torch.compile(self.model) if compiled else self.model
         options: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4, "fused": True}
         self.optimizer = torch.optim.SGD(self.model.parameters(), **options)
-        self.inputs = torch.randn(BATCH, 3, 32, 32).to(memory_format=torch.channels_last)
+        self.inputs = torch.randn(BATCH, 3, 32, 32).to(memory_format=layout)
         self.labels = torch.randint(0, 100, (BATCH,))
 
     def __call__(self) -> None:
         """Take a step."""
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = self.model(self.inputs)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+            logits = self.network(self.inputs)
         nn.functional.cross_entropy(logits.float(), self.labels).backward()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+
+def formats() -> dict[str, Callable[[], None]]:
+    """The bare loop in every combination of number format, layout and compilation."""
+    return {
+        f"{number}, {layout}, {how}": Bare(
+            bf16=number == "bf16", channels_last=layout == "channels last", compiled=how == "compiled"
+        )
+        for number in ("float32", "bf16")
+        for layout in ("NCHW", "channels last")
+        for how in ("eager", "compiled")
+    }
 
 
 class Engine:
@@ -196,6 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--formats", action="store_true", help="the bare loop in all formats, too: takes minutes")
     parser.add_argument("--record", type=Path)
     wanted = parser.parse_args()
     if "ADVSHIFT_DATA" not in os.environ:
@@ -206,6 +222,7 @@ def main() -> None:
         naive = Naive(data)
         peers: dict[str, Callable[[], None]] = {"naive": naive, "bare": Bare()}
         peers |= {name: Engine(recipe, data) for name, recipe in RECIPES.items()}
+        peers |= formats() if wanted.formats else {}
         found = measure(peers, naive, wanted.turns)
         count, rate = operations(), matmul_rate()
     floor = count / rate
@@ -233,7 +250,7 @@ def show(record: dict[str, Any]) -> None:
     for name, kinds in record["seconds_a_step"].items():
         clock, used = kinds["clock"], kinds["processor"]
         print(
-            f"{name:17} {1e3 * clock['median']:7.0f} ms a step by the clock ({1e3 * clock['low']:.0f} to "
+            f"{name:30} {1e3 * clock['median']:7.0f} ms a step by the clock ({1e3 * clock['low']:.0f} to "
             f"{1e3 * clock['high']:.0f}), {1e3 * used['median']:5.0f} ms of the processor "
             f"({1e3 * used['low']:.0f} to {1e3 * used['high']:.0f}), {BATCH / clock['median']:,.0f} images/s"
         )

@@ -85,6 +85,35 @@ def test_accumulation_steps_the_adversary_once(small: Any, digits: DataSet, tmp_
         torch.testing.assert_close(parts["objective"][name], value, rtol=1e-4, atol=1e-6)
 
 
+def test_a_linear_model_on_digits_is_as_good_as_the_optimum(tmp_path: Path) -> None:
+    """The problem is convex: scikit-learn's solver finds the optimum of the same objective on the same split."""
+    from sklearn.linear_model import LogisticRegression
+
+    from advshift.data import load_data
+    from advshift.training import load_recipe
+
+    decay = 0.01
+    words = ["data.imbalance=none", "data.imbalance_ratio=1", "data.validation=0", "training.epochs=60"]
+    recipe = load_recipe("digits-erm", [*words, f"optimizer.weight_decay={decay}", "optimizer.lr=0.2"])
+    data = load_data(recipe.data)
+    train(recipe, tmp_path / "run", data=data)
+    parts = [(part.inputs.double().flatten(1).numpy() / 255, part.labels.numpy()) for part in (data.train, data.test)]
+    (x, y), (x_test, y_test) = [((inputs - float(data.mean)) / float(data.std), labels) for inputs, labels in parts]
+    optimum = LogisticRegression(C=1 / (decay * len(y)), max_iter=5000, tol=1e-8).fit(x, y)
+    state = read_checkpoint(tmp_path / "run" / "checkpoints" / "last.pt")["session"]["model"]
+
+    def value(weight: np.ndarray, bias: np.ndarray) -> float:
+        losses = functional.cross_entropy(torch.from_numpy(x @ weight.T + bias), torch.from_numpy(y))
+        return float(losses) + decay / 2 * float((weight**2).sum())
+
+    found = value(state["head.weight"].double().numpy(), state["head.bias"].double().numpy())
+    least = value(optimum.coef_, optimum.intercept_)
+    assert least <= found < 1.01 * least
+    row = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert optimum.score(x_test, y_test) > 0.945
+    assert 1 - row["test"]["error"] == pytest.approx(optimum.score(x_test, y_test), abs=0.006)  # four images
+
+
 def test_the_folder_holds_what_was_promised(small: Any, digits: DataSet, tmp_path: Path) -> None:
     recipe = small(training={"checkpoint_every": 2, "average": 0.9}, evaluate={"train": "full"})
     record = train(recipe, tmp_path / "run", data=digits)

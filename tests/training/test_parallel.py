@@ -125,11 +125,11 @@ def imagenet(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_the_imagenet_recipe_runs_end_to_end_on_two_processes(imagenet: Path, tmp_path: Path) -> None:
     words = ["train", "imagenet-advshift", "--data", imagenet, "--output", tmp_path / "run", "--max-steps", 20]
-    changed = ["data.image_size=64", "data.workers=1", "training.batch_size=32"]
+    changed = ["data.image_size=64", "data.workers=1"]
     done = launch(2, "-m", "advshift", *words, *changed, limit=1800.0)
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
-    assert "2,000 training examples of 1,000 classes; 20 steps of 32 on cpu" in done.stderr
+    assert "2,000 training examples of 1,000 classes; 20 steps of 256 on cpu" in done.stderr
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (record["status"], record["world"], record["steps"], record["epochs"]) == ("finished", 2, 20, 90)
     with np.load(tmp_path / "run" / "predictions" / "validation.npz") as found:
