@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from advshift.errors import InputError
+from advshift.numerics.backend import BLOCK, dot
 from advshift.numerics.classwise import add_class_sums, class_means, class_sums
 
 RNG = np.random.default_rng(0)
@@ -60,3 +63,11 @@ def test_dtype_is_kept_and_empty_classes_have_mean_zero() -> None:
 def test_wrong_width_of_soft_labels() -> None:
     with pytest.raises(InputError, match="got 7 columns for 6 classes"):
         class_sums(VALUES, SOFT, 6)
+
+
+@pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 3 * BLOCK - 5])
+def test_long_products_are_summed_in_blocks(size: int) -> None:
+    first, second = RNG.normal(size=size), RNG.normal(size=size)
+    found = dot(first, second)
+    assert np.ndim(found) == 0
+    assert float(found) == pytest.approx(math.fsum(first * second), rel=1e-9, abs=1e-9)

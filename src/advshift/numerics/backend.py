@@ -21,10 +21,12 @@ from advshift.errors import InputError
 from advshift.types import Array, ArrayLike
 
 __all__ = [
+    "BLOCK",
     "as_floating",
     "as_like",
     "as_numpy",
     "as_scalar",
+    "at_most",
     "calmly",
     "check_broadcast",
     "check_distribution",
@@ -33,6 +35,7 @@ __all__ = [
     "choose_rarely",
     "dot",
     "epsilon",
+    "everywhere",
     "from_host",
     "highest",
     "is_torch",
@@ -48,6 +51,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+BLOCK = 1 << 13  # numbers summed at once: they stay in the cache, and BLAS does not wake threads for their products
 
 
 def is_torch(array: object) -> bool:
@@ -220,11 +225,20 @@ def choose_rarely(condition: Any, first: Callable[[], Any], second: Any) -> Any:
     return choose(condition, first(), second)
 
 
+def at_most(array: Array, bound: float) -> Array:
+    """The smaller of each number and a bound, in one operation."""
+    return np.minimum(array, bound) if isinstance(array, np.ndarray) else array.clamp_max(bound)
+
+
+def everywhere(condition: Any) -> Any:
+    """One `True` for a NumPy condition that holds everywhere: `choose` and `restrict` then do nothing."""
+    return np.True_ if isinstance(condition, np.ndarray) and condition.all() else condition
+
+
 def restrict(array: Float[Array, "*#batch classes"], allowed: Any, other: float) -> Float[Array, "*#batch classes"]:
     """The array where `allowed`, else `other`; on NumPy the array itself, uncopied, where everything is allowed."""
-    if isinstance(allowed, np.ndarray) and allowed.all():
-        return array
-    return choose(allowed, array, other)
+    allowed = everywhere(allowed)
+    return array if allowed is np.True_ else choose(allowed, array, other)
 
 
 def overwrite_with_exp(array: Array) -> Array:
@@ -240,9 +254,12 @@ def total_where(mask: Array, array: Float[Array, "*#batch classes"]) -> Array:
 
 
 def dot(first: Float[Array, "*#batch classes"], second: Float[Array, "*#batch classes"]) -> Array:
-    """Inner product over the last axis."""
+    """Inner product over the last axis; a single long one in blocks."""
     if not isinstance(first, np.ndarray):
         return namespace(first).sum(first * second, axis=-1, keepdims=True)
+    if first.ndim == second.ndim == 1 and len(first) == len(second) > BLOCK:
+        begins = range(0, len(first), BLOCK)
+        return sum(np.vecdot(first[begin : begin + BLOCK], second[begin : begin + BLOCK]) for begin in begins)
     product = np.vecdot(first, second)
     return product if product.ndim == 0 else product[..., None]
 

@@ -13,14 +13,20 @@ from typing import NamedTuple
 
 from jaxtyping import Float
 
-from advshift.numerics.backend import choose, dot, epsilon, is_torch, namespace, overwrite_with_exp
+from advshift.numerics.backend import (
+    BLOCK,
+    choose,
+    choose_rarely,
+    dot,
+    epsilon,
+    is_torch,
+    namespace,
+    overwrite_with_exp,
+)
 from advshift.numerics.roots import Evaluation, RootState, find_root
 from advshift.types import Array, PerProblem, PerProblemFlag
 
 __all__ = ["Tilt", "TiltFamily", "TiltSolution", "tilt_to_divergence", "tilt_to_mean"]
-
-
-BLOCK = 1 << 13  # classes summed at once: they stay in the cache, and BLAS does not wake threads for their products
 
 
 class Tilt(NamedTuple):
@@ -30,6 +36,14 @@ class Tilt(NamedTuple):
     mean: PerProblem
     variance: PerProblem
     divergence: PerProblem
+
+
+class Moments(NamedTuple):
+    """The mean, and the second and third moment about it."""
+
+    mean: PerProblem
+    variance: PerProblem
+    skew: PerProblem
 
 
 class TiltSolution(NamedTuple):
@@ -46,9 +60,12 @@ class TiltFamily:
 
     def __init__(self, scaled: Float[Array, "*#batch classes"], reference: Float[Array, "*#batch classes"]) -> None:
         self.scaled, self.reference = scaled, reference
-        self.mean, second, third = self._sums(_raw_moments)
-        self.variance = abs(second - self.mean * self.mean)
-        self.skew = third - self.mean * (3.0 * second - 2.0 * self.mean * self.mean)
+
+    def moments(self) -> Moments:
+        """The moments of the scaled risks under the reference itself."""
+        mean, second, third = self._sums(_raw_moments)
+        skew = third - mean * (3.0 * second - 2.0 * mean * mean)
+        return Moments(mean, abs(second - mean * mean), skew)
 
     def at(self, rate: PerProblem) -> Tilt:
         """Tilt by `exp(rate·scaled)`."""
@@ -134,12 +151,14 @@ def tilt_to_divergence(
         converged = xp.abs(here.divergence - radius) <= tolerance + noise
         return Evaluation(reached - goal, slope, converged, here)
 
-    smallest = xp.finfo(family.scaled.dtype).smallest_normal
-    rate = xp.sqrt(2.0 * radius) / xp.sqrt(family.variance + smallest)
-    lean = 1.0 + rate * family.skew / (3.0 * family.variance + smallest)  # KL(s) = s²·variance/2 + s³·skew/3 + …
-    rate = rate / choose(lean > 0.3, lean, 0.3)
-    if start is not None:
-        rate = choose((start > 0) & (start < float("inf")), start, rate)
+    def guess() -> Array:
+        _, variance, skew = family.moments()
+        smallest = xp.finfo(family.scaled.dtype).smallest_normal
+        rate = xp.sqrt(2.0 * radius) / xp.sqrt(variance + smallest)
+        lean = 1.0 + rate * skew / (3.0 * variance + smallest)  # KL(s) = s²·variance/2 + s³·skew/3 + …
+        return rate / choose(lean > 0.3, lean, 0.3)
+
+    rate = guess() if start is None else choose_rarely(~((start > 0) & (start < float("inf"))), guess, start)
     return family.solution(find_root(evaluate, rate, steps=steps))
 
 
@@ -154,6 +173,6 @@ def tilt_to_mean(family: TiltFamily, target: PerProblem) -> TiltSolution:
         residual = goal - xp.log(-here.mean)
         return Evaluation(residual, -here.variance / here.mean, xp.abs(residual) <= tolerance, here)
 
-    smallest = xp.finfo(family.scaled.dtype).smallest_normal
-    rate = (target - family.mean) / (family.variance + smallest)
+    mean, variance, _ = family.moments()
+    rate = (target - mean) / (variance + xp.finfo(family.scaled.dtype).smallest_normal)
     return family.solution(find_root(evaluate, rate))
