@@ -244,6 +244,56 @@ def test_a_step_that_the_gradient_scaler_skips_leaves_pending() -> None:
     torch.testing.assert_close(objective.distribution, plain.distribution, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["advshift", "exact", "group-dro"])
+def test_half_precision_with_a_scaler(name: str) -> None:
+    """Real overflows: the first scales are too large for float16, so that the scaler skips the first steps."""
+    options: dict[str, Any] = {"class_counts": COUNTS} | ({"radius": 0.1} if name == "exact" else {})
+    torch.manual_seed(0)
+    model = nn.Linear(4, CLASSES)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    objective, plain = (RobustObjective(name, **options) for _ in range(2))
+    objective.attach(optimizer)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**19)
+    skipped, waiting = 0, []
+    for seed in range(8):
+        x, y = batch(seed)
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            logits = model(x)
+            loss = objective(logits, y)
+        assert (logits.dtype, loss.dtype) == (torch.float16, torch.float32)
+        waiting.append((logits.detach(), y))
+        before = objective.steps.item()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        if objective.steps == before:
+            skipped += 1
+            continue
+        plain(torch.cat([own for own, _ in waiting]).requires_grad_(), torch.cat([labels for _, labels in waiting]))
+        waiting = []
+    assert 0 < skipped < 8
+    assert {tensor.dtype for tensor in objective.state} == {torch.float32}
+    torch.testing.assert_close(objective.state_dict(), plain.state_dict())
+
+
+def test_deferred_weights_count_optimiser_steps_with_an_attached_objective() -> None:
+    model, optimizer, _ = setting()
+    objective = RobustObjective("erm", class_counts=COUNTS, loss="ldam-drw", total_steps=5)
+    assert (objective.loss.start, objective.loss.update) == (4, "forward")
+    objective.attach(optimizer)
+    x, y = batch(0)
+    for _ in range(3):
+        for _ in range(4):
+            objective(model(x), y).backward()
+        optimizer.step()
+    assert objective.loss.steps == 3
+    objective.detach()
+    objective(model(x), y)
+    optimizer.step()
+    assert objective.loss.steps == 4
+
+
 def _initial() -> tuple[torch.Tensor, torch.Tensor]:
     model, _, _ = setting()
     return model.weight, model.bias

@@ -176,6 +176,7 @@ BAD_BATCHES: list[tuple[Any, Any, str]] = [
     (LOGITS[:, :2], LABELS, r"3 classes along axis 1; got torch.float32 of shape \(10, 2\)"),
     (LOGITS.long(), LABELS, "logits must be floating-point"),
     (LOGITS[:0], LABELS[:0], "the batch is empty"),
+    (LOGITS, -torch.ones(10, 3), "soft labels must be shares from 0 up; got -1"),
     (LOGITS, torch.full((10,), -100), "every label of the batch is -100, which is ignored; skip the batch"),
 ]
 
@@ -187,6 +188,21 @@ def test_bad_batches(logits: Any, labels: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         objective(logits.clone().requires_grad_() if logits.is_floating_point() else logits, labels)
     torch.testing.assert_close(dict(objective.state_dict()), before, rtol=0, atol=0)
+
+
+def test_what_is_no_tensor(no_shape_checks: None) -> None:
+    with pytest.raises(InputError, match=r"got Tensor and list. Convert with torch.as_tensor"):
+        fixed()(LOGITS, LABELS.tolist())
+    with pytest.raises(InputError, match="got ndarray and Tensor"):
+        fixed()(LOGITS.numpy(), LABELS)
+    for axis in (2, -3):
+        with pytest.raises(InputError, match=rf"class_dim={axis} is no axis of logits of shape \(10, 3\)"):
+            fixed(class_dim=axis)(LOGITS, LABELS)
+
+
+def test_numbers_of_numpy_are_numbers(no_shape_checks: None) -> None:
+    objective = AdvShift(3, np.float32(0.25), step_size=np.float64(0.1), clip=np.int64(3))
+    assert (objective.adversary.radius, objective.adversary.step_size, objective.adversary.clip) == (0.25, 0.1, 3.0)
 
 
 def test_bad_groups_and_losses() -> None:
@@ -233,17 +249,31 @@ BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"adversary": "advshift", "stepsize": 1.0}, "no option 'stepsize'; did you mean 'step_size'"),
     ({"adversary": "advshit"}, "did you mean 'advshift'"),
     ({"adversary": ERMAdversary(), "radius": 0.1}, "built already; give radius= to its constructor"),
+    ({"adversary": ERMAdversary}, "the adversary's name, or an adversary; got"),
+    ({"adversary": 10}, "got 10. The number of classes is num_classes="),
+    ({"adversary": "tilted", "rate": np.inf}, "the rate must be a finite number from 0 up; got inf"),
+    ({"adversary": "advshift", "penalty": np.inf}, "the penalty must be a finite number"),
     ({"num_classes": None}, "pass num_classes= or class_counts="),
     ({"num_classes": 0}, "whole numbers from 1 up"),
     ({"class_counts": [1.0, 2.0]}, "one number per class: 3; got shape"),
     ({"class_counts": [1.0, -2.0, 3.0]}, "numbers from 0 up, not all 0"),
+    ({"class_counts": {0: 5, 1: 3, 2: 1}}, r"order of the classes: pass \[counts\[y\] for y in range"),
     ({"class_counts": [0.0, 0.0, 0.0]}, "numbers from 0 up, not all 0"),
     ({"class_counts": COUNTS, "reference_momentum": 0.9}, "give one of the two"),
     ({"reference_momentum": 1.5}, "reference_momentum must be a number from 0 to 1"),
     ({"start_after": -1}, "start_after must be a number of steps or a fraction"),
     ({"start_after": 0.5}, "pass total_steps="),
+    ({"start_after": 0.5, "total_steps": 0}, "total_steps must be the number of training's steps, from 1 up; got 0"),
     ({"start_after": 1.5}, "no fraction of training below 1"),
-    ({"label_smoothing": 1.5}, "label_smoothing must be a share"),
+    ({"label_smoothing": 1.5}, "label_smoothing must be a number from 0 to 1"),
+    ({"label_smoothing": "much"}, "label_smoothing must be a number from 0 to 1"),
+    ({"ignore_index": "none"}, "ignore_index must be a label, an integer; got 'none'"),
+    ({"class_weights": [1.0, -2.0, 3.0]}, "class_weights must be finite numbers from 0 up"),
+    ({"loss": "ldam-drw", "class_counts": COUNTS}, "give total_steps"),
+    (
+        {"loss": "deferred", "class_counts": COUNTS, "total_steps": 9, "label_smoothing": 0.1},
+        "'deferred' takes no label_smoothing; build the loss",
+    ),
     ({"label_smoothing": 0.1, "loss": nn.functional.cross_entropy}, "give it to loss"),
     ({"class_weights": [1.0, 2.0, 3.0], "loss": "focal"}, "give them to loss"),
     ({"loss": "ldam"}, "made from class counts; pass class_counts="),

@@ -18,8 +18,8 @@ from advshift.adversaries.base import (
     log_on_support,
     on_host,
 )
-from advshift.numerics.backend import choose, from_host, namespace, restrict
-from advshift.numerics.proximal import ProximalStep, exact_proximal_step, log_normalised
+from advshift.numerics.backend import choose, everywhere, from_host, namespace, restrict
+from advshift.numerics.proximal import ProximalStep, exact_proximal_step
 from advshift.types import Array
 
 __all__ = ["AdvShiftAdversary", "AdvShiftInfo", "AdvShiftState"]
@@ -107,8 +107,8 @@ class AdvShiftAdversary(Adversary):
         clip: float = 2.0,
     ) -> None:
         self.radius = check_number("the radius", radius, low=0.0)
-        self.step_size = check_number("the step size", step_size, low=0.0, open_low=True)
-        self.penalty = check_number("the penalty", penalty, low=0.0)
+        self.step_size = check_number("the step size", step_size, low=0.0, open_low=True, finite=True)
+        self.penalty = check_number("the penalty", penalty, low=0.0, finite=True)
         self.stabiliser = check_number("the stabiliser", stabiliser, low=0.0, high=1.0)
         self.clip = check_number("clip", clip, low=0.0, open_low=True)
         check_choice("stabilise_towards", stabilise_towards, Initial)
@@ -124,24 +124,28 @@ class AdvShiftAdversary(Adversary):
         self, state: AdvShiftState, losses: ClassLosses, reference: Float[Array, "classes"]
     ) -> tuple[AdvShiftState, AdvShiftInfo]:
         """Ascend, be pulled back, and mix."""
-        log_reference = log_on_support(reference)
-        gradient = estimated_class_losses(losses, reference)
-        divergence = _divergence(state.log_distribution, log_reference)
+        xp, present, own = namespace(reference), everywhere(reference > 0), state.log_distribution
+        gradient = estimated_class_losses(losses, reference, present)
+        away = own - restrict(xp.log(reference), present, LOG_OF_NOTHING)
+        divergence = (xp.exp(own) * away).sum()
         if self.rule == "published":
             penalty = choose(divergence >= self.radius, self.penalty, 0.0 * divergence)
-            pulled = (state.log_distribution + penalty * log_reference) / (1.0 + penalty)
-            moved = log_normalised(pulled + self.step_size * gradient)
+            moved = own - penalty / (1.0 + penalty) * away + self.step_size * gradient
         else:
             moved, penalty = self._proximal(state, gradient, reference)
-        return AdvShiftState(self._stabilised(moved, reference)), AdvShiftInfo(divergence, penalty)
+        return AdvShiftState(self._settled(moved, reference, present)), AdvShiftInfo(divergence, penalty)
 
-    def _stabilised(self, log_distribution: Array, reference: Array) -> Array:
+    def _settled(self, logits: Array, reference: Array, present: Array) -> Array:
+        """Normalise and mix, and keep to the reference's classes; with one exponential of all classes."""
+        xp = namespace(reference)
+        below = logits - logits.max()
+        mass = xp.exp(below)
         if self.stabiliser > 0:
-            xp = namespace(reference)
             anchor = initial_distribution(self.stabilise_towards, reference)
-            mixed = (1.0 - self.stabiliser) * xp.exp(log_distribution) + self.stabiliser * anchor
-            log_distribution = xp.log(mixed)
-        return restrict(log_distribution, reference > 0, LOG_OF_NOTHING)
+            settled = xp.log((1.0 - self.stabiliser) / mass.sum() * mass + self.stabiliser * anchor)
+        else:
+            settled = below - xp.log(mass.sum())
+        return restrict(settled, present, LOG_OF_NOTHING)
 
     def _proximal(self, state: AdvShiftState, gradient: Array, reference: Array) -> tuple[Array, Array]:
         """Solve the proximal step with `λ = η/2` and `γ = α/η`; on the host through NumPy."""
@@ -152,7 +156,3 @@ class AdvShiftAdversary(Adversary):
 
         found = on_host(solve, state.log_distribution, namespace(reference).log(reference), gradient)
         return from_host(found.log_weights, gradient), from_host(found.penalty, gradient)
-
-
-def _divergence(log_distribution: Array, log_reference: Array) -> Float[Array, ""]:
-    return (namespace(log_distribution).exp(log_distribution) * (log_distribution - log_reference)).sum()

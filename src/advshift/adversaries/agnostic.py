@@ -61,7 +61,7 @@ class AgnosticAdversary(Adversary):
         radius: float | None = None,
         initial: Initial = "reference",
     ) -> None:
-        self.step_size = check_number("the step size", step_size, low=0.0, open_low=True)
+        self.step_size = check_number("the step size", step_size, low=0.0, open_low=True, finite=True)
         check_choice("initial", initial, Initial)
         if uncertainty not in ("simplex", "kl"):
             raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, cast, get_args
 
 import numpy as np
@@ -89,9 +90,15 @@ def initial_distribution(initial: Initial, reference: Float[Array, "classes"]) -
     return present / present.sum()
 
 
-def estimated_class_losses(losses: ClassLosses, reference: Float[Array, "classes"]) -> Float[Array, "classes"]:
-    """The unbiased estimate `g_i = (1/b) Σ_j 1[y_j = i]·ℓ_j / p_i` of the class losses; 0 where `p_i = 0`."""
-    return restrict(losses.sums / (losses.total * reference), reference > 0, 0.0)
+def estimated_class_losses(
+    losses: ClassLosses, reference: Float[Array, "classes"], present: Any = None
+) -> Float[Array, "classes"]:
+    """The unbiased estimate `g_i = (1/b) Σ_j 1[y_j = i]·ℓ_j / p_i` of the class losses; 0 where `p_i = 0`.
+
+    `present` is `everywhere(reference > 0)`, where the caller knows it already.
+    """
+    present = reference > 0 if present is None else present
+    return restrict(losses.sums / (losses.total * reference), present, 0.0)
 
 
 def log_on_support(distribution: Float[Array, "classes"]) -> Float[Array, "classes"]:
@@ -107,14 +114,17 @@ def on_host(function: Callable[..., T], *arrays: Array) -> T:
         return function(*map(to_host, arrays))
 
 
-def check_number(name: str, value: Any, *, low: float, high: float = float("inf"), open_low: bool = False) -> float:
+def check_number(
+    name: str, value: Any, *, low: float, high: float = float("inf"), open_low: bool = False, finite: bool = False
+) -> float:
     """Return a number as a float, or say which range it should lie in."""
-    good = isinstance(value, (int, float)) and (low < value if open_low else low <= value) and value <= high
-    if not good:
+    number = float(value) if isinstance(value, Real) else float("nan")
+    inside = (low < number if open_low else low <= number) and number <= high
+    if not inside or (finite and number == float("inf")):
         above = f"above {low:g}" if open_low else f"from {low:g}"
         up_to = "up" if high == float("inf") else f"to {high:g}"
-        raise InputError(f"{name} must be a number {above} {up_to}; got {value!r}")
-    return float(value)
+        raise InputError(f"{name} must be a {'finite ' if finite else ''}number {above} {up_to}; got {value!r}")
+    return number
 
 
 def check_choice(name: str, value: str, choices: Any) -> None:

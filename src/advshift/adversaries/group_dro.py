@@ -75,8 +75,8 @@ class GroupDROAdversary(Adversary):
         examples: float | None = None,
         initial: Initial = "uniform",
     ) -> None:
-        self.step_size = check_number("the step size", step_size, low=0.0, open_low=True)
-        self.adjustment = check_number("the adjustment", adjustment, low=0.0)
+        self.step_size = check_number("the step size", step_size, low=0.0, open_low=True, finite=True)
+        self.adjustment = check_number("the adjustment", adjustment, low=0.0, finite=True)
         check_choice("initial", initial, Initial)
         self.initial = initial
         if adjustment > 0 and examples is None:

@@ -38,7 +38,7 @@ class TiltedAdversary(Adversary):
     Parameters
     ----------
     rate
-        `s`: 0 is the mean over the reference's classes, infinity the worst class.
+        `s`: 0 is the mean over the reference's classes; the larger, the closer to the worst class.
 
     >>> import torch
     >>> losses = ClassLosses(torch.tensor([1.0, 0.0, 4.0]), torch.tensor([2.0, 0.0, 2.0]), torch.tensor(4.0))
@@ -57,7 +57,7 @@ class TiltedAdversary(Adversary):
     }
 
     def __init__(self, rate: float = 1.0) -> None:
-        self.rate = check_number("the rate", rate, low=0.0)
+        self.rate = check_number("the rate", rate, low=0.0, finite=True)
 
     def init(self, reference: Float[Array, "classes"]) -> TiltedState:
         """Begin at the reference."""

@@ -30,6 +30,11 @@ def build_adversary(
         if options:
             raise InputError(f"the adversary is built already; give {_names(options)} to its constructor")
         return adversary
+    if not isinstance(adversary, str):
+        raise InputError(
+            f"the first argument is the adversary's name, or an adversary; got {adversary!r}. "
+            "The number of classes is num_classes="
+        )
     if adversary == "fixed" and "audit" in options:
         options = {"distribution": _audited(**options)}
     kind = ADVERSARIES[adversary]
@@ -68,6 +73,8 @@ def _names(options: Any) -> str:
 def count_members(num_classes: int | None, num_groups: int | None, class_counts: ArrayLike | None) -> int:
     """How many classes or groups the adversary weighs."""
     number = num_classes if num_groups is None else num_groups
+    if isinstance(class_counts, Mapping):
+        raise InputError("class_counts must be in the order of the classes: pass [counts[y] for y in range(classes)]")
     given = None if class_counts is None else as_numpy(class_counts)
     if given is not None and (given.ndim != 1 or number not in (None, given.size)):
         what = "class" if num_groups is None else "group"
@@ -99,6 +106,8 @@ def first_step(start_after: int | float, total_steps: int | None) -> int:
         raise InputError(f"start_after={start_after!r} is no fraction of training below 1; for steps pass an integer")
     if start_after > 0 and total_steps is None:
         raise InputError("a start after a fraction of training needs its length: pass total_steps=")
+    if total_steps is not None and not total_steps > 0:
+        raise InputError(f"total_steps must be the number of training's steps, from 1 up; got {total_steps!r}")
     return round(start_after * (total_steps or 0))
 
 
@@ -109,29 +118,37 @@ def build_loss(
     class_weights: ArrayLike | None,
     class_counts: ArrayLike | None,
     num_classes: int | None,
+    total_steps: int | None,
 ) -> PerExampleLoss:
     """Cross-entropy with the options that belong to it, a loss by its name, or the loss that was given."""
     if loss is not None and class_weights is not None:
         raise InputError("class_weights belong to the default cross-entropy; give them to loss")
     if isinstance(loss, str):
-        return _named_loss(loss, class_counts, label_smoothing=label_smoothing, ignore_index=ignore_index)
+        smoothing = {"label_smoothing": label_smoothing} if label_smoothing else {}
+        steps = {} if total_steps is None else {"total_steps": total_steps}
+        return _named_loss(loss, smoothing, class_counts=class_counts, ignore_index=ignore_index, **steps)
     if loss is not None:
         if label_smoothing:
             raise InputError("label_smoothing belongs to the default cross-entropy; give it to loss")
         return loss
     weights = None if class_weights is None else torch.as_tensor(as_numpy(class_weights)).float()
+    if weights is not None and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        raise InputError(f"class_weights must be finite numbers from 0 up; got {class_weights!r}")
     if weights is not None and num_classes is not None and weights.shape != (num_classes,):
         raise InputError(f"class_weights must be one number per class: {num_classes}; got shape {tuple(weights.shape)}")
     return CrossEntropy(label_smoothing=label_smoothing, ignore_index=ignore_index, class_weights=weights)
 
 
-def _named_loss(name: str, class_counts: ArrayLike | None, **options: Any) -> PerExampleLoss:
+def _named_loss(name: str, wanted: Mapping[str, Any], **offered: Any) -> PerExampleLoss:
+    """Build a loss from what it takes of what is offered; what is wanted it must take."""
     kind = LOSSES[name]
-    if "class_counts" in inspect.signature(kind).parameters:
-        if class_counts is None:
-            raise InputError(f"the loss {name!r} is made from class counts; pass class_counts=")
-        options["class_counts"] = class_counts
-    return kind(**options)
+    known = inspect.signature(kind).parameters
+    if "class_counts" in known and offered["class_counts"] is None:
+        raise InputError(f"the loss {name!r} is made from class counts; pass class_counts=")
+    for option in wanted:
+        if option not in known:
+            raise InputError(f"the loss {name!r} takes no {option}; build the loss and pass it as loss=")
+    return kind(**{option: value for option, value in offered.items() if option in known}, **wanted)
 
 
 def build_reduction(reduction: str | Callable[[Tensor], Tensor]) -> str | Callable[[Tensor], Tensor]:

@@ -12,9 +12,10 @@ from torch import Tensor
 from advshift.adversaries import Adversary
 from advshift.adversaries.base import Weighting, check_choice
 from advshift.errors import InputError
+from advshift.losses import DeferredWeights
 from advshift.numerics.backend import calmly, namespace, restrict
 from advshift.objective.building import build_adversary, build_loss, build_reduction, count_members, first_step
-from advshift.objective.reading import Batch, PerExampleLoss, Reader
+from advshift.objective.reading import Batch, PerExampleLoss, Reader, check_tensors
 from advshift.objective.recipes import takes_recipes
 from advshift.objective.statistics import as_class_losses, collect, combined, shard_share, world_size
 from advshift.objective.tracking import Held, Tracker
@@ -119,11 +120,14 @@ class RobustObjective(Tracker):
         if num_groups is None:
             num_classes = self.members
         self.reduction, self.non_finite, self.even_shards = build_reduction(reduction), non_finite, even_shards
-        self.loss = build_loss(loss, label_smoothing, ignore_index, class_weights, class_counts, num_classes)
+        self.loss = build_loss(
+            loss, label_smoothing, ignore_index, class_weights, class_counts, num_classes, total_steps
+        )
         self._reader = Reader(num_classes, num_groups, ignore_index, class_dim)
         self._of_the_batch = self.adversary.immediate or self.weighting == "class-means"
         self._committer: str = update
         self._hook: Any = None
+        self._loss_hook: Any = None
         self._last: tuple[Array, Tensor | None] | None = None
 
     @property
@@ -161,11 +165,7 @@ class RobustObjective(Tracker):
         return self._reduce(batch, class_weights, share)
 
     def _read(self, logits: Tensor, labels: Tensor, groups: Tensor | None) -> Batch:
-        if logits.device != self.reference.device:
-            raise InputError(
-                f"the objective is on {self.reference.device}, the logits on {logits.device}; "
-                "move it as you move the model: objective.to(device)"
-            )
+        check_tensors(logits, labels, self.reference.device)
         batch = self._reader(self.loss, logits, labels, groups)
         if self.has_empty_class:
             batch.refuse_classes(self.reference == 0)
@@ -211,7 +211,7 @@ class RobustObjective(Tracker):
         return restrict(distribution * losses.total / losses.counts, losses.counts > 0, 0.0)
 
     def _reduce(self, batch: Batch, class_weights: Array, share: Tensor | None) -> Tensor:
-        weights = batch.look_up(class_weights)
+        weights = batch.look_up(class_weights, mean=self.reduction == "mean")
         losses = batch.losses
         if self.reduction == "none":
             return (weights * losses).view(batch.shape)
@@ -221,16 +221,13 @@ class RobustObjective(Tracker):
                 reduced: Tensor = self.reduction(weighted, weights=batch.kept)
                 return reduced
             return self.reduction(weighted if batch.kept is None else weighted[batch.kept])
-        if self.reduction == "mean":
-            size = batch.size
-            weights = weights / (size.clamp_min(1) if isinstance(size, Tensor) else size)
-            weights = weights if share is None else weights * share
-        return torch.dot(weights, losses)
+        return torch.dot(weights if share is None else weights * share, losses)
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:
         """Commit after each step of an optimiser, instead of at each call.
 
-        For gradient accumulation, closures, gradient scalers and activation checkpointing.
+        For gradient accumulation, closures, gradient scalers and activation checkpointing. A loss whose weights are
+        deferred counts the optimiser's steps from then on, too.
         """
         if self._committer != "forward":
             advice = "detach() it first" if self._hook else "build it with update='forward' to attach it"
@@ -238,6 +235,8 @@ class RobustObjective(Tracker):
         if not hasattr(optimizer, "register_step_post_hook"):
             raise InputError(f"attach needs a torch optimizer; got {type(optimizer).__name__}")
         self._hook = optimizer.register_step_post_hook(lambda *_: self._finish())
+        if isinstance(self.loss, DeferredWeights) and self.loss.update == "forward":
+            self._loss_hook = self.loss.attach(optimizer)
         self._committer = "attached"
 
     def detach(self) -> None:
@@ -245,7 +244,10 @@ class RobustObjective(Tracker):
         if self._hook is None:
             raise InputError("the objective is not attached to an optimizer")
         self._hook.remove()
-        self._hook, self._committer = None, "forward"
+        if self._loss_hook is not None and isinstance(self.loss, DeferredWeights):
+            self._loss_hook.remove()
+            self.loss.update = "forward"
+        self._hook, self._loss_hook, self._committer = None, None, "forward"
 
     def step(self) -> None:
         """Commit what is pending; for `update="manual"`."""

@@ -7,7 +7,7 @@ the host, outside compiled code. On an accelerator the indexing kernels trap lab
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
+from advshift.adversaries.base import check_number
 from advshift.errors import InputError
 from advshift.numerics.backend import readable
 from advshift.types import Array
 
-__all__ = ["Batch", "CrossEntropy", "PerExampleLoss", "Reader"]
+__all__ = ["Batch", "CrossEntropy", "PerExampleLoss", "Reader", "check_tensors"]
 
 PerExampleLoss = Callable[[Tensor, Tensor], Tensor]
 
@@ -41,12 +42,19 @@ class Batch(NamedTuple):
         """The number of examples that count."""
         return self.losses.shape[0] if self.kept is None else self.kept.sum()
 
-    def look_up(self, class_weights: Float[Array, "classes"]) -> Float[Tensor, "examples"]:
-        """The weight of each example, of the losses' dtype; 0 for one that is ignored."""
-        of_classes = torch.as_tensor(class_weights, dtype=self.losses.dtype)
+    def look_up(self, class_weights: Float[Array, "classes"], *, mean: bool) -> Float[Tensor, "examples"]:
+        """The weight of each example, of the losses' dtype; 0 for one that is ignored. A mean divides by the size."""
+        numpy = isinstance(class_weights, np.ndarray)
+        if numpy and self.labels.ndim == 1 and self.kept is None:
+            of_examples = class_weights[self.labels.numpy()]
+            weights = torch.from_numpy(of_examples / of_examples.dtype.type(self.size) if mean else of_examples)
+            return weights.to(self.losses.dtype)
+        of_classes = (torch.from_numpy(class_weights) if numpy else class_weights).to(self.losses.dtype)
         soft = self.labels.ndim == 2
         weights = (self.labels * of_classes).sum(1) if soft else of_classes.index_select(0, self.labels)
-        return weights if self.kept is None else weights * self.kept
+        weights = weights if self.kept is None else weights * self.kept
+        size = self.size
+        return weights / (size.clamp_min(1) if isinstance(size, Tensor) else size) if mean else weights
 
     def refuse_classes(self, refused: Bool[Tensor, "classes"]) -> None:
         """Raise if an example belongs to a refused class, where its label can be read without waiting."""
@@ -66,9 +74,8 @@ class CrossEntropy(nn.Module):
 
     def __init__(self, *, label_smoothing: float, ignore_index: int, class_weights: Tensor | None) -> None:
         super().__init__()
-        if not 0.0 <= label_smoothing <= 1.0:
-            raise InputError(f"label_smoothing must be a share from 0 to 1; got {label_smoothing!r}")
-        self.label_smoothing, self.ignore_index = label_smoothing, ignore_index
+        self.label_smoothing = check_number("label_smoothing", label_smoothing, low=0.0, high=1.0)
+        self.ignore_index = ignore_index
         self.register_buffer("class_weights", class_weights, persistent=False)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -102,6 +109,8 @@ class Reader:
     """
 
     def __init__(self, num_classes: int | None, num_groups: int | None, ignore_index: int, class_dim: int) -> None:
+        if isinstance(ignore_index, bool) or not isinstance(ignore_index, int):
+            raise InputError(f"ignore_index must be a label, an integer; got {ignore_index!r}")
         self.num_classes, self.num_groups = num_classes, num_groups
         self.ignore_index, self.class_dim = ignore_index, class_dim
         known = num_classes is not None and not 0 <= ignore_index < num_classes
@@ -110,6 +119,8 @@ class Reader:
     def __call__(self, loss: PerExampleLoss, logits: Tensor, labels: Tensor, groups: Tensor | None) -> Batch:
         """Check a batch, find its losses, and put its examples in a row."""
         if self.class_dim != 1:
+            if not -logits.ndim <= self.class_dim < logits.ndim:
+                raise InputError(f"class_dim={self.class_dim} is no axis of logits of shape {tuple(logits.shape)}")
             logits = logits.movedim(self.class_dim, 1)
             labels = labels.movedim(self.class_dim, 1) if labels.is_floating_point() else labels
         soft = labels.is_floating_point()
@@ -167,6 +178,8 @@ class Reader:
                 f"labels of dtype {labels.dtype} are soft labels, which need the logits' shape {tuple(logits.shape)}; "
                 f"got {tuple(labels.shape)}. Give class indices as integers: labels.long()"
             )
+        if soft and readable(labels) and bool((labels < 0).any()):
+            raise InputError(f"soft labels must be shares from 0 up; got {float(labels.min()):g}")
         expected = logits.shape[:1] + logits.shape[2:]
         if not soft and (labels.shape != expected or labels.dtype == torch.bool or labels.is_complex()):
             raise InputError(
@@ -186,6 +199,18 @@ class Reader:
         if self.num_classes is not None:
             _check_range(labels[kept], self.num_classes, "labels")
         return None if bool(kept.all()) else kept
+
+
+def check_tensors(logits: Any, labels: Any, device: torch.device) -> None:
+    """Raise unless both are tensors and the logits lie on the objective's device."""
+    if not (isinstance(logits, Tensor) and isinstance(labels, Tensor)):
+        kinds = f"{type(logits).__name__} and {type(labels).__name__}"
+        raise InputError(f"logits and labels must be tensors; got {kinds}. Convert with torch.as_tensor")
+    if logits.device != device:
+        raise InputError(
+            f"the objective is on {device}, the logits on {logits.device}; "
+            "move it as you move the model: objective.to(device)"
+        )
 
 
 def _check_range(labels: Tensor, number: int, what: str) -> None:

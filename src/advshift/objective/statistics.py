@@ -15,7 +15,7 @@ from torch import Tensor, distributed
 
 from advshift.adversaries import ClassLosses
 from advshift.errors import InputError
-from advshift.numerics.backend import choose, is_torch, namespace, restrict
+from advshift.numerics.backend import at_most, is_torch, namespace, restrict
 from advshift.numerics.classwise import add_class_sums
 from advshift.objective.reading import Batch
 from advshift.types import Array
@@ -38,9 +38,9 @@ def collect(batch: Batch, into: Float[Array, "numbers"], *, clip: float, raises:
             f"{int(size - counted.sum())} losses are not finite; look at the logits, or pass non_finite='skip' "
             "to count such losses and go on"
         )
-    xp = namespace(losses)
-    clipped = restrict(choose(losses < clip, losses, clip), counted, 0.0)
-    add_class_sums(into[:-1].reshape(2, -1), clipped, xp.astype(counted, losses.dtype), labels)
+    clipped = restrict(at_most(losses, clip), counted, 0.0)
+    ones = namespace(losses).astype(counted, losses.dtype)
+    add_class_sums(into[:-1].reshape(2, -1), clipped, ones, labels)
     into[-1] += size
 
 

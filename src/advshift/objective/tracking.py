@@ -88,6 +88,7 @@ class Tracker(nn.Module):
         state = adversary.init(reference)
         self._state_type = type(state)
         self._state_names = tuple(STATE + name for name in state._fields)
+        self._held_names = (*self._state_names, "reference", "steps", "skipped", "pending")
         for name, tensor in zip(self._state_names, state, strict=True):
             self.register_buffer(name, tensor)
 
@@ -125,10 +126,9 @@ class Tracker(nn.Module):
 
     def _held(self) -> Held:
         """The buffers: as NumPy views of them on the host, where an operation costs a quarter of torch's."""
-        numpy = self.adversary.takes_numpy and readable(self.reference)
-        names = (*self._state_names, "reference", "steps", "skipped", "pending")
-        buffers = [cast(Tensor, self._buffers[name]) for name in names]
-        arrays = [buffer.numpy() for buffer in buffers] if numpy else buffers
+        held: Any = self._buffers
+        numpy = self.adversary.takes_numpy and readable(held["reference"])
+        arrays = [held[name].numpy() if numpy else held[name] for name in self._held_names]
         return Held(self._state_type(*arrays[:-4]), *arrays[-4:])
 
     def _importance(self, distribution: Array, reference: Array) -> Array:

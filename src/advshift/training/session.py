@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from advshift.data import Batch, DataSet, hashed
 from advshift.errors import InputError
+from advshift.losses import DeferredWeights
 from advshift.models import build_model
 from advshift.training.averaging import WeightAverage
 from advshift.training.checkpoints import Checkpoints, read_checkpoint
@@ -83,9 +84,8 @@ class Session:
     def _attach(self) -> None:
         if self.recipe.objective.adversary_data == "batch":
             self.objective.attach(self.optimizer)
-        attach = getattr(self.objective.loss, "attach", None)
-        if attach is not None:
-            attach(self.optimizer)
+        elif isinstance(self.objective.loss, DeferredWeights):
+            self.objective.loss.attach(self.optimizer)
 
     @property
     def learning_rate(self) -> float:
