@@ -68,8 +68,10 @@ class StreamingTilted(Reduction):
     """TERM on minibatches: a running estimate `R` of the tilted mean of all data normalises the weights.
 
     `R ← (1/t)·log((1-λ)·exp(t·R) + λ·exp(t·R_batch))` in train mode, then the gradient is the mean of
-    `exp(t·(ℓ - R))·∇ℓ`, and the value is `R`. The estimate is a buffer; the first batch sets it. The authors' federated
-    trainer averages the exponentials in the same way, with a rate of 0.5, before it weighs the updates.
+    `exp(t·(ℓ - R))·∇ℓ`, and the value is `R`. The estimate is a buffer; the first batch sets it. The authors' code
+    averages exponentials of losses in the same way: with λ = 0.2 to weigh the annotators of noisy labels, and 0.5 to
+    weigh federated updates. (The latter shifts by the largest loss of each round, so that rounds differ in their unit:
+    here all have one.)
 
     Parameters
     ----------
