@@ -1,7 +1,7 @@
 """Train a small model in several processes, with a last batch that is uneven; save what every rank ends with.
 
 Run by torchrun. The arguments are the adversary, who commits ("compiled" is the call itself, as one
-graph), and the folder for the results.
+graph after the model's own), and the folder for the results.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def train(name: str, commits: str, rank: int, world: int) -> dict[str, torch.Ten
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.5)
     if commits == "attached":
         objective.attach(optimizer)
-    call = torch.compile(objective, fullgraph=True, backend="aot_eager") if commits == "compiled" else objective
+    call: nn.Module = objective
+    if commits == "compiled":
+        model = torch.compile(model, backend="aot_eager")
+        call = torch.compile(objective, fullgraph=True, backend="aot_eager")
     for x, y in batches():
         optimizer.zero_grad()
         mine = slice(rank, None, world)
