@@ -6,11 +6,13 @@ less that of their plain mean, which cross-entropy has too. The contenders take 
 of them; medians and the middle half of the turns are printed. The batches change from step to step, so that the
 adversary has something to follow.
 
-    python benchmarks/objective_overhead.py [--turns 50] [--compiled] [--step] [--cpu-time] [--record FILE]
+    python benchmarks/objective_overhead.py [--turns 50] [--repeats 3] [--compiled | --step] [--keep-memory]
+        [--cpu-time] [--record FILE]
 
-With `--step` the objective is also timed beside a whole step of a ResNet-20. With `--cpu-time` the clock is the
-process's own, which stands still while another process has the core: for a machine that is busy, together with
-OMP_NUM_THREADS=1.
+With `--compiled` the objective is compiled, with `--step` it is timed beside a whole step of a ResNet-20. With
+`--keep-memory` the C library keeps what is freed, as the training engine tells it to: cross-entropy then pays for no
+fresh pages. With `--cpu-time` the clock is the process's own, which stands still while another process has the core:
+for a machine that is busy, together with OMP_NUM_THREADS=1. A record is a line of JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from advshift import RobustObjective
+from advshift.training.devices import keep_memory
 
 LIMITS = {("advshift", 1000): 1.3, ("exact", 1000): 1.6, ("advshift", 21000): 1.05, ("exact", 21000): 1.1}
 STEP_LIMITS = {"advshift": 1.01, "exact": 1.02}
@@ -182,24 +186,34 @@ def main() -> None:
     """Read the options, run, and keep a record where one is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--turns", type=int, default=50)
+    parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--step", action="store_true")
+    parser.add_argument("--keep-memory", action="store_true")
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--record", type=Path)
     arguments = parser.parse_args()
     clock = time.process_time if arguments.cpu_time else time.perf_counter
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {arguments.turns} turns")
     rows: Rows = []
-    for classes, turns in ((1000, arguments.turns), (21000, max(10, arguments.turns // 3))):
-        for compiled in (False, True) if arguments.compiled else (False,):
-            rows += losses_only(classes, turns, clock, compiled=compiled)
-    if arguments.step:
-        rows += whole_steps(max(10, arguments.turns // 3), clock)
+    with keep_memory() if arguments.keep_memory else nullcontext():
+        for repeat in range(arguments.repeats):
+            rows += [{"repeat": repeat} | row for row in measured(arguments, clock)]
     if arguments.record:
         command = " ".join(["python", "benchmarks/objective_overhead.py", *sys.argv[1:]])
         found = {"command": command, "environment": environment("advshift", "numpy", "torch"), "rows": rows}
         found["environment"]["threads"] = torch.get_num_threads()
-        arguments.record.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        with arguments.record.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(found) + "\n")
+
+
+def measured(arguments: argparse.Namespace, clock: Clock) -> Rows:
+    """The rows of one repeat."""
+    few = max(10, arguments.turns // 3)
+    if arguments.step:
+        return whole_steps(few, clock)
+    cases = ((1000, arguments.turns), (21000, few))
+    return [row for classes, turns in cases for row in losses_only(classes, turns, clock, compiled=arguments.compiled)]
 
 
 if __name__ == "__main__":
