@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -292,6 +293,23 @@ def test_deferred_weights_count_optimiser_steps_with_an_attached_objective() -> 
     objective(model(x), y)
     optimizer.step()
     assert objective.loss.steps == 4
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda objective: pickle.loads(pickle.dumps(objective))])
+def test_a_copy_of_an_attached_objective_is_not_attached(way: Any) -> None:
+    model, optimizer, _ = setting()
+    objective = RobustObjective("advshift", class_counts=COUNTS, loss="ldam-drw", total_steps=5)
+    objective.attach(optimizer)
+    x, y = batch(0)
+    objective(model(x), y).backward()
+    other = way(objective)
+    same(objective, other, tolerance=0.0)
+    assert (other.update, other.loss.update) == ("forward", "forward")
+    assert (objective.update, objective.loss.update) == ("attached", "manual")
+    optimizer.step()
+    assert (objective.steps, other.steps) == (1, 0)
+    other(model(x), y)
+    assert (other.steps, other.loss.steps) == (1, 1)
 
 
 def _initial() -> tuple[torch.Tensor, torch.Tensor]:

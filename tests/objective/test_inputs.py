@@ -151,6 +151,21 @@ def test_losses_and_reductions_by_name() -> None:
     )
 
 
+def test_a_reduction_by_groups_takes_the_objectives() -> None:
+    from advshift.reductions import CVaR
+
+    losses, groups = functional.cross_entropy(LOGITS, LABELS, reduction="none"), torch.tensor([0, 1] * 5)
+    means = torch.stack([losses[::2].mean(), losses[1::2].mean()])
+    grouped = RobustObjective("erm", num_classes=3, num_groups=2, reduction=CVaR(0.5, num_groups=2))
+    torch.testing.assert_close(grouped(LOGITS, LABELS, groups=groups), means.max())
+    classes, labels = RobustObjective("erm", num_classes=3, reduction=CVaR(0.1, num_groups=3)), torch.arange(10) % 3
+    losses = functional.cross_entropy(LOGITS, labels, reduction="none")
+    means = torch.stack([losses[labels == y].mean() for y in range(3)])
+    torch.testing.assert_close(classes(LOGITS, labels), means.max())
+    with pytest.raises(InputError, match="for 2 groups, the objective weighs 3 classes or groups"):
+        RobustObjective("erm", num_classes=3, reduction=CVaR(0.5, num_groups=2))
+
+
 def test_a_built_adversary_and_a_smaller_index_type() -> None:
     objective = RobustObjective(ERMAdversary(), num_classes=3)
     plain = functional.cross_entropy(LOGITS, LABELS)

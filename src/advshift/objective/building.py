@@ -15,7 +15,7 @@ from advshift.errors import InputError
 from advshift.losses import LOSSES
 from advshift.numerics.backend import as_numpy
 from advshift.objective.reading import CrossEntropy, PerExampleLoss
-from advshift.reductions import REDUCTIONS
+from advshift.reductions import REDUCTIONS, Reduction
 from advshift.registry import nearest
 from advshift.types import ArrayLike
 
@@ -151,8 +151,13 @@ def _named_loss(name: str, wanted: Mapping[str, Any], **offered: Any) -> PerExam
     return kind(**{option: value for option, value in offered.items() if option in known}, **wanted)
 
 
-def build_reduction(reduction: str | Callable[[Tensor], Tensor]) -> str | Callable[[Tensor], Tensor]:
+def build_reduction(reduction: str | Callable[[Tensor], Tensor], members: int) -> str | Callable[[Tensor], Tensor]:
     """Keep torch's three words and functions; make a robust reduction of its name."""
+    if isinstance(reduction, Reduction) and reduction.num_groups not in (None, members):
+        raise InputError(
+            f"the reduction is for {reduction.num_groups} groups, the objective weighs {members} classes or groups; "
+            "build both for the same"
+        )
     if callable(reduction) or reduction in ("mean", "sum", "none"):
         return reduction
     kind = REDUCTIONS[reduction]

@@ -12,23 +12,22 @@ from torch import Tensor
 from advshift.adversaries import Adversary
 from advshift.adversaries.base import Weighting, check_choice
 from advshift.errors import InputError
-from advshift.losses import DeferredWeights
 from advshift.numerics.backend import calmly, namespace, restrict
 from advshift.objective.building import build_adversary, build_loss, build_reduction, count_members, first_step
+from advshift.objective.committing import Committer, Update
 from advshift.objective.reading import Batch, PerExampleLoss, Reader, check_tensors
 from advshift.objective.recipes import takes_recipes
 from advshift.objective.statistics import as_class_losses, collect, combined, shard_share, world_size
-from advshift.objective.tracking import Held, Tracker
+from advshift.objective.tracking import Held
 from advshift.reductions import Reduction
 from advshift.types import Array, ArrayLike
 
 __all__ = ["AdvShift", "RobustObjective"]
 
-Update = Literal["forward", "manual"]
 NonFinite = Literal["skip", "raise"]
 
 
-class RobustObjective(Tracker):
+class RobustObjective(Committer):
     """The loss `(1/b) Σ_j π(y_j)/p(y_j)·ℓ_j`, unbiased for the risk `Σ_y π(y)·ℓ̄_y` under the adversary's `π`.
 
     In train mode with gradients enabled, a call adds the batch's class losses to `pending`. A *commit* hands them to
@@ -54,7 +53,7 @@ class RobustObjective(Tracker):
         `"forward"` or `"manual"`.
     reduction
         `"mean"`, `"sum"`, `"none"`, a robust reduction or its name, or any function from the weighted losses of the
-        examples that count to a scalar.
+        examples that count to a scalar. A reduction by groups takes the objective's groups, or its classes.
     ignore_index, label_smoothing, class_weights
         As for torch's cross-entropy, but the mean divides by the number of examples, not by the sum of their weights.
     class_dim
@@ -112,28 +111,23 @@ class RobustObjective(Tracker):
             reference_momentum=reference_momentum,
             start=first_step(start_after, total_steps),
             process_group=process_group,
+            update=update,
         )
         self.weighting: Weighting = self.adversary.weighting if weighting is None else weighting
         check_choice("weighting", self.weighting, Weighting)
-        check_choice("update", update, Update)
         check_choice("non_finite", non_finite, NonFinite)
         if num_groups is None:
             num_classes = self.members
-        self.reduction, self.non_finite, self.even_shards = build_reduction(reduction), non_finite, even_shards
+        self.reduction, self.non_finite, self.even_shards = (
+            build_reduction(reduction, self.members),
+            non_finite,
+            even_shards,
+        )
         self.loss = build_loss(
             loss, label_smoothing, ignore_index, class_weights, class_counts, num_classes, total_steps
         )
         self._reader = Reader(num_classes, num_groups, ignore_index, class_dim)
         self._of_the_batch = self.adversary.immediate or self.weighting == "class-means"
-        self._committer: str = update
-        self._hook: Any = None
-        self._loss_hook: Any = None
-        self._last: tuple[Array, Tensor | None] | None = None
-
-    @property
-    def update(self) -> str:
-        """Who commits: `"forward"`, `"attached"` or `"manual"`."""
-        return self._committer
 
     def extra_repr(self) -> str:
         """The parts, for `print`."""
@@ -218,49 +212,11 @@ class RobustObjective(Tracker):
         if callable(self.reduction):
             weighted = weights * losses
             if isinstance(self.reduction, Reduction):
-                reduced: Tensor = self.reduction(weighted, weights=batch.kept)
+                groups = None if self.reduction.num_groups is None else batch.labels
+                reduced: Tensor = self.reduction(weighted, groups, weights=batch.kept)
                 return reduced
             return self.reduction(weighted if batch.kept is None else weighted[batch.kept])
         return torch.dot(weights if share is None else weights * share, losses)
-
-    def attach(self, optimizer: torch.optim.Optimizer) -> None:
-        """Commit after each step of an optimiser, instead of at each call.
-
-        For gradient accumulation, closures, gradient scalers and activation checkpointing. A loss whose weights are
-        deferred counts the optimiser's steps from then on, too.
-        """
-        if self._committer != "forward":
-            advice = "detach() it first" if self._hook else "build it with update='forward' to attach it"
-            raise InputError(f"the objective's update is {self._committer!r} already; {advice}")
-        if not hasattr(optimizer, "register_step_post_hook"):
-            raise InputError(f"attach needs a torch optimizer; got {type(optimizer).__name__}")
-        self._hook = optimizer.register_step_post_hook(lambda *_: self._finish())
-        if isinstance(self.loss, DeferredWeights) and self.loss.update == "forward":
-            self._loss_hook = self.loss.attach(optimizer)
-        self._committer = "attached"
-
-    def detach(self) -> None:
-        """Undo `attach`; from now on the call itself commits."""
-        if self._hook is None:
-            raise InputError("the objective is not attached to an optimizer")
-        self._hook.remove()
-        if self._loss_hook is not None and isinstance(self.loss, DeferredWeights):
-            self._loss_hook.remove()
-            self.loss.update = "forward"
-        self._hook, self._loss_hook, self._committer = None, None, "forward"
-
-    def step(self) -> None:
-        """Commit what is pending; for `update="manual"`."""
-        if self._committer != "manual":
-            raise InputError(
-                f"the objective commits by itself (update={self._committer!r}); for step() build it with "
-                "update='manual'"
-            )
-        self._finish()
-
-    def _finish(self) -> None:
-        self._commit()
-        self._last = None
 
     @torch.no_grad()
     def refresh(self, logits: Tensor, labels: Tensor, *, groups: Tensor | None = None) -> None:
