@@ -12,7 +12,7 @@ adversary has something to follow.
 With `--compiled` the objective is compiled, with `--step` it is timed beside a whole step of a ResNet-20. With
 `--keep-memory` the C library keeps what is freed, as the training engine tells it to: cross-entropy then pays for no
 fresh pages. With `--cpu-time` the clock is the process's own, which stands still while another process has the core:
-for a machine that is busy, together with OMP_NUM_THREADS=1. A record is a line of JSON.
+for a machine that is busy, together with OMP_NUM_THREADS=1. A record is a line of JSON; `--show FILE` prints records.
 """
 
 from __future__ import annotations
@@ -182,6 +182,33 @@ def whole_steps(turns: int, clock: Clock, batch: int = 128, classes: int = 100) 
     return compared(f"ResNet-20, batch {batch}, {classes} classes, eager", times, STEP_LIMITS)
 
 
+def table(records: list[dict[str, Any]]) -> str:
+    """The factors by which the loss (or the step) grows, as Markdown: the median of the repeats and their range."""
+    lines = [
+        "| setting | case | base, µs | advshift | exact | whole loss, advshift |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for record in records:
+        threads = record["environment"]["threads"]
+        setting = f"{threads} thread{'s' * (threads > 1)}" + ", memory kept" * ("--keep-memory" in record["command"])
+        for case in dict.fromkeys(row["case"] for row in record["rows"]):
+            rows = [row for row in record["rows"] if row["case"] == case]
+            base = statistics.median(row["median_us"] for row in rows if row["name"] == rows[0]["name"])
+            names = (*[f"{name}: added" for name in ADVERSARIES], f"{ADVERSARIES[0]}: whole loss")
+            cells = [spread([row["ratio"] for row in rows if row["name"] == name]) for name in names]
+            lines.append(f"| {setting} | {case} | {base:,.0f} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def spread(ratios: list[float]) -> str:
+    """The median, and the range where there is one."""
+    if not ratios:
+        return ""
+    digits = 4 if max(ratios) < 1.02 else 2
+    low, middle, high = (f"{number:.{digits}f}" for number in (min(ratios), statistics.median(ratios), max(ratios)))
+    return f"{middle}× ({low} to {high})"
+
+
 def main() -> None:
     """Read the options, run, and keep a record where one is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -192,7 +219,11 @@ def main() -> None:
     parser.add_argument("--keep-memory", action="store_true")
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--show", type=Path, help="print the table of a record, and measure nothing")
     arguments = parser.parse_args()
+    if arguments.show:
+        print(table([json.loads(line) for line in arguments.show.read_text(encoding="utf-8").splitlines()]))
+        return
     clock = time.process_time if arguments.cpu_time else time.perf_counter
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {arguments.turns} turns")
     rows: Rows = []
