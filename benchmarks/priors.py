@@ -159,6 +159,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--size", type=int, default=50000)
     parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--distances", type=float, nargs="+", default=[3.0, 4.5], help="how far classes are apart")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--output", type=Path)
     return parser.parse_args()
@@ -180,7 +181,7 @@ def main() -> None:
         record["methods"] = moments(arguments.size, arguments.classes)
         console.print(*record["methods"], sep="\n")
     else:
-        record = {"em": [speed(arguments.size, arguments.classes, far, arguments.turns) for far in (3.0, 4.5)]}
+        record = {"em": [speed(arguments.size, arguments.classes, far, arguments.turns) for far in arguments.distances]}
         for row in record["em"]:
             console.print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()})
     record["environment"] = environment("numpy", "scipy", *_installed())

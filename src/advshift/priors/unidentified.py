@@ -37,8 +37,8 @@ def wander(
     Uniform over all of them, by hit and run: a random direction, and a random place on its way through the simplex.
     """
     generator = np.random.default_rng(seed)
-    found, point = np.empty((draws, len(prior))), prior.copy()
-    for number in range(draws * _STEPS):
+    found, point = np.zeros((draws, len(prior))), prior.copy()
+    for number in range(draws * _STEPS if directions.shape[1] else 0):
         way = directions @ generator.standard_normal(directions.shape[1])
         falling, rising = way < 0, way > 0
         high = float(np.min(-point[falling] / way[falling], initial=np.inf))
