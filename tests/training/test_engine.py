@@ -73,6 +73,22 @@ def test_a_run_equals_a_loop_by_hand(small: Any, digits: DataSet, tmp_path: Path
     np.testing.assert_allclose([row["train"]["loss"] for row in rows], per_epoch, rtol=1e-5)
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_peak_memory_is_not_that_of_the_parent() -> None:
+    import subprocess
+    import sys
+
+    import advshift
+
+    code = "import torch; from advshift.training.record import peak_memory; print(peak_memory(torch.device('cpu')))"
+    path = str(Path(advshift.__file__).parents[1])
+    big = np.ones(200_000_000)  # 1.6 GB
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": path}, check=True
+    )
+    assert 5e7 < int(done.stdout) < 1e9 < big.nbytes
+
+
 def test_accumulation_steps_the_adversary_once(small: Any, digits: DataSet, tmp_path: Path) -> None:
     states = []
     for accumulate in (1, 4):
