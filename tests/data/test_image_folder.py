@@ -331,6 +331,12 @@ def test_a_class_with_a_single_image(animals: Path) -> None:
     assert any("validation part has no example of class 'fox'" in notice for notice in data.notices)
 
 
+def test_the_folder_above_the_classes_is_no_set_of_one_class(tmp_path: Path) -> None:
+    _tree(tmp_path, "animals/cat/0.png", "animals/dog/0.png")
+    with pytest.raises(InputError, match=r"has one class only, 'animals'; .* is data.path the folder above"):
+        _load(tmp_path)
+
+
 def test_an_empty_class_folder(animals: Path) -> None:
     (animals / "fox").mkdir()
     with pytest.raises(InputError, match="class 'fox' has no training example"):

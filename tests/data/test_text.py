@@ -89,7 +89,7 @@ def test_files_of_parts_and_named_fields(tmp_path: Path) -> None:
         ('{"text": "aa"}\n', "which column .* holds the labels"),
         ('{"text": 3, "label": 1}\n', "record 1 .* has no text in 'text'"),
         ('{"text": "aa", "label": 1}\n{"text": "aa"}\n', "no label in row 2"),
-        ('{"text": "a", "label": 1}\n', "no word of two letters"),
+        ('{"text": "a", "label": 1}\n{"text": "b", "label": 2}\n', "no word of two letters"),
         ('{"text": "aa", "label": 1, "split": "other"}\n', "row 1 .* of the part 'other'"),
     ],
 )

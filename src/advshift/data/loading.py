@@ -118,6 +118,11 @@ def _split(source: Source, options: DataOptions) -> dict[str, Split]:
 def _check(parts: Mapping[str, Split], class_names: tuple[str, ...]) -> None:
     """Every label is a class, and every class has a training example."""
     classes = len(class_names)
+    if classes < 2:
+        raise InputError(
+            f"the set has one class only, {class_names[0]!r}; expected two or more: is data.path the folder above the "
+            "one that holds the classes?"
+        )
     for name, part in parts.items():
         labels = part.labels
         if not len(labels):
