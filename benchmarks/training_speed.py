@@ -250,7 +250,7 @@ def show(record: dict[str, Any]) -> None:
     for name, kinds in record["seconds_a_step"].items():
         clock, used = kinds["clock"], kinds["processor"]
         print(
-            f"{name:30} {1e3 * clock['median']:7.0f} ms a step by the clock ({1e3 * clock['low']:.0f} to "
+            f"{name:33} {1e3 * clock['median']:7.0f} ms a step by the clock ({1e3 * clock['low']:.0f} to "
             f"{1e3 * clock['high']:.0f}), {1e3 * used['median']:5.0f} ms of the processor "
             f"({1e3 * used['low']:.0f} to {1e3 * used['high']:.0f}), {BATCH / clock['median']:,.0f} images/s"
         )
