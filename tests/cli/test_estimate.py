@@ -432,6 +432,7 @@ def test_a_singular_confusion_matrix(
     assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--method", "rlls", "--json", "e.json") == 0
     record = EstimateRecord.read("e.json")
     assert record.diagnostics.rank == 1
+    assert all(entry.upper - entry.lower > 0.5 for entry in record.classes)  # the predictions say nothing
     assert "singular" in [warning.code for warning in record.warnings]
 
 

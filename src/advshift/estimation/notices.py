@@ -65,7 +65,7 @@ def _of_the_confusion(confusion: Confusion, classes: int, method: str) -> Iterat
         yield (
             "singular",
             f"The confusion matrix has rank {confusion.rank} for {classes} classes: several mixes may explain the "
-            f"predictions, and {method} chose one of them. The intervals span them all.",
+            f"predictions, and {method} chose one of them; the intervals allow for the others.",
         )
     elif confusion.condition > ILL_CONDITIONED:
         yield (

@@ -73,8 +73,8 @@ class PriorEstimator(ABC):
     covariance
         `"asymptotic"`: from the estimating equations, both samples counted in. `"bootstrap"`: from `replicates`
         refits, calibration included, with random exponential weights on both samples (no class ever drops out).
-        `"none"`: no covariance, for speed. Where several label distributions explain the predictions equally well, the
-        covariance spans them.
+        `"none"`: no covariance, for speed. Where many label distributions explain the predictions equally well, the
+        covariance counts all of them as equally likely.
     replicates
         The number of bootstrap refits.
     seed
