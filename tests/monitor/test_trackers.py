@@ -11,7 +11,7 @@ from advshift.errors import InputError
 from advshift.monitor import TRACKERS, Batch, TrackerOptions, make_source
 from advshift.monitor.memory import pack, unpack
 from advshift.monitor.trackers.gradient import FLOOR, Risk, project
-from advshift.priors import BBSE, EM
+from advshift.priors import BBSE, EM, Auto, PriorEstimator
 
 from .conftest import SHIFTED, World
 
@@ -32,11 +32,17 @@ def test_window_is_the_estimator_on_its_examples(world: World, hard: bool, size:
     assert found.source_influence(moves) == pytest.approx(expected.source_influence(moves), abs=1e-9)
 
 
-def test_window_takes_any_estimator(world: World) -> None:
+@pytest.mark.parametrize(
+    ("estimator", "calibration", "wanted"),
+    [("em", "temperature", EM(calibration="temperature")), ("em", None, EM()), ("auto", None, Auto())],
+)
+def test_window_takes_any_estimator(
+    world: World, estimator: str, calibration: str | None, wanted: PriorEstimator
+) -> None:
     source, batch = world.source(), world.batch(1, SHIFTED, 300)
-    tracker = TRACKERS["window"](source, TrackerOptions(window=200, estimator="em", calibration="temperature"))
+    tracker = TRACKERS["window"](source, TrackerOptions(window=200, estimator=estimator, calibration=calibration))
     found = tracker.estimate(tracker.update(tracker.start(), batch))
-    expected = EM(calibration="temperature").fit(source.rows, source.labels).estimate(batch.rows[-200:])
+    expected = wanted.fit(source.rows, source.labels).estimate(batch.rows[-200:])
     assert found.prior == pytest.approx(expected.prior)
 
 

@@ -124,11 +124,15 @@ def monitor(
     ] = None,
     estimator: Annotated[
         str,
-        typer.Option(help="Of a window: bbse, em, or another that advshift estimate has.", rich_help_panel=ESTIMATE),
+        typer.Option(
+            help="Of a window: bbse, auto, em, or another that advshift estimate has.", rich_help_panel=ESTIMATE
+        ),
     ] = "bbse",
     calibration: Annotated[
         str | None,
-        typer.Option(help="Of the probabilities: temperature, bcts, vector, vector-no-bias.", rich_help_panel=ESTIMATE),
+        typer.Option(
+            help="Of the probabilities: temperature, bcts, vector, vector-no-bias, shrunk.", rich_help_panel=ESTIMATE
+        ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="The confidence of intervals.", rich_help_panel=ESTIMATE)] = 0.95,
     reference: Annotated[

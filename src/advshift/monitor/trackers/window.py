@@ -36,7 +36,10 @@ class Window(Tracker):
                 f"the estimator {options.estimator!r} needs probabilities, and there are only predicted classes; "
                 "leave --estimator and --calibration out"
             )
-        self._estimator = kind(calibration=options.calibration).fit(source.rows, source.labels)
+        chosen: dict[str, Any] = {}  # without a word, the estimator has its own
+        if options.calibration is not None:
+            chosen["calibration"] = options.calibration
+        self._estimator = kind(**chosen).fit(source.rows, source.labels)
 
     def start(self) -> State:
         """No example."""
