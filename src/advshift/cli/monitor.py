@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import enum
-import json as json_module
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advshift.cli.voice import Voice, say_how_it_ended
 from advshift.errors import InputError
 
 if TYPE_CHECKING:
-    from advshift.monitor.request import Stopped
     from advshift.monitor.settings import Audited
 
 __all__ = ["monitor"]
 
-FAILED = 3  # the exit code of --fail-on-alarm
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 COLUMNS = "Columns"
@@ -250,41 +248,8 @@ def monitor(
         prometheus=prometheus,
         memory=memory,
     )
-    _end(watch(request, _Voice(as_json=json, quiet=quiet)), request.state, fail_on_alarm=fail_on_alarm)
-
-
-class _Voice:
-    """Reports go to standard output as they come, notices to standard error."""
-
-    def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self.as_json, self.quiet = as_json, quiet
-        self.header: dict[str, Any] = {}
-
-    def opened(self, header: dict[str, Any]) -> None:
-        from advshift.report.stream import beginning, columns
-
-        self.header = header
-        if self.as_json:
-            _say(json_module.dumps(header, ensure_ascii=False))
-        elif not self.quiet:
-            typer.secho(beginning(header), err=True, dim=True)
-            _say(columns(header))
-
-    def reported(self, report: dict[str, Any]) -> None:
-        from advshift.report.stream import sentence
-
-        if self.as_json:
-            _say(json_module.dumps(report, ensure_ascii=False))
-        elif not self.quiet:
-            _say(sentence(self.header, report))
-
-    def noticed(self, notice: str) -> None:
-        typer.secho(notice, err=True, dim=True)
-
-
-def _say(line: str) -> None:
-    """Print at once: what reads us may be waiting."""
-    print(line, flush=True)  # noqa: T201
+    stopped = watch(request, Voice(as_json=json, quiet=quiet))
+    say_how_it_ended(stopped, request.state, fail_on_alarm=fail_on_alarm)
 
 
 def _every(text: str) -> tuple[int | None, float | None]:
@@ -325,23 +290,6 @@ def _feared(set_name: str | None, radius: float | None, audit: Path | None) -> t
     radii = tuple(point.radius for point in points)
     worst = tuple(estimate(point) for point in points)
     return name, max(radii) if radius is None else radius, Audited(radii, worst, record.metric.name)
-
-
-def _end(stopped: Stopped, state: Path | None, *, fail_on_alarm: bool) -> None:
-    """Say how it ended, and stop with the code that belongs to that."""
-    if stopped.bad_lines:
-        lines = "1 faulty line was" if stopped.bad_lines == 1 else f"{stopped.bad_lines:,} faulty lines were"
-        typer.secho(f"{lines} passed over", err=True, fg=typer.colors.YELLOW)
-    if stopped.waiting:
-        kept = f", kept in {state}" if state is not None else ""
-        some = "1 example waits" if stopped.waiting == 1 else f"{stopped.waiting:,} examples wait"
-        typer.secho(f"{some} for the next report{kept}", err=True, dim=True)
-    if stopped.signal is not None:
-        how = "the same command goes on from there" if state is not None else "nothing was kept: --state FILE would"
-        typer.secho(f"stopped after {stopped.examples:,} examples; {how}", err=True)
-        raise typer.Exit(128 + stopped.signal)
-    if fail_on_alarm and stopped.alarms:
-        raise typer.Exit(FAILED)
 
 
 def _plot(log: Path, output: Path | None, theme: str, source: str | None) -> None:
