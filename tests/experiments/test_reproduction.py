@@ -37,7 +37,8 @@ def made(key: str, group: str, method: str, seed: int, epochs: int, rng: np.rand
         arrays[f"{split}_errors"] = rng.binomial(counts, rng.beta(3, 4, (epochs, CLASSES))).astype(np.uint16)
     arrays["distribution"] = rng.dirichlet(np.full(CLASSES, 5.0), epochs).astype(np.float32)
     about = {"key": key, "group": group, "method": method, "seed": seed, "status": "finished", "start_from": None}
-    about |= {"device": "cpu", "seconds": 100.0 + seed}
+    planned = next((run for run in protocol() if run.key == key), None)
+    about |= {"device": "cpu", "seconds": 100.0 + seed, "fixed": planned and planned.fixed}
     return Record(about, arrays)
 
 
@@ -115,6 +116,12 @@ def test_remarks_are_measured_as_they_say(records: dict[str, Record]) -> None:
     change = np.mean([worst_by_hand(after) - worst_by_hand(before), worst_by_hand(other[0]) - worst_by_hand(other[1])])
     row = next(line for line in TABLES["fine-tune"][1](records).splitlines() if "r = 0.1" in line)
     assert f"{100 * change:+.1f}".replace("-", "−") in row.split("|")[6]
+    fixed, source = records["held-out/fixed-1/seed-0"], records["held-out/erm/seed-0"]
+    easy = np.argsort(source.risks("test"))[:20]
+    row = next(line for line in TABLES["fixed"][1](records).splitlines() if line.startswith("| held-out | 1"))
+    assert (
+        f"{100 * (fixed.risks('test') - source.risks('test'))[easy].mean():+.1f}".replace("-", "−") in row.split("|")[5]
+    )
     ratios = [run.about["seconds"] / base.about["seconds"] for run, base in zip(robust, erm, strict=True)]
     row = next(line for line in TABLES["clock"][1](records).splitlines() if "AdvShift" in line)
     assert f"{np.median(ratios):.2f} (" in row

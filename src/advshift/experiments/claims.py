@@ -13,7 +13,7 @@ from advshift.experiments.records import Record
 from advshift.experiments.tabulating import Records, markdown, measure_at, methods_of, percent
 from advshift.experiments.worst_case import summarise
 
-__all__ = ["clock", "frequency", "learning", "radius_table", "weights"]
+__all__ = ["clock", "fixed_targets", "frequency", "learning", "radius_table", "weights"]
 
 EPOCHS = (1, 2, 5, 10, 15, 20)
 MEASURES = (("test", 0.0), ("train_full", 1.0), ("test", 1.0))  # columns of the table of radii
@@ -86,6 +86,39 @@ def frequency(records: Records) -> str:
         counts, risks = run.counts("train_full"), run.risks("test")
         found = "all equal" if np.ptp(counts) == 0 else f"{spearmanr(counts, risks).statistic:.2f}".replace("-", "−")
         rows.append([name, name_of("erm"), found, f"{100 * risks.std():.1f}"])
+    return markdown(head, rows)
+
+
+def fixed_targets(records: Records) -> str:
+    """What FIXED does for the distribution that it trains on, and to the classes that ERM finds easy and hard."""
+    head = [
+        "group",
+        "τ",
+        "ERM, on its target",
+        "FIXED, on its target",
+        "easiest fifth, less ERM",
+        "hardest fifth, less ERM",
+    ]
+    rows = []
+    for run in records.values():
+        fixed = run.about.get("fixed")
+        if not fixed or not run.finished or str(fixed[0]) not in records:
+            continue
+        before, after = records[str(fixed[0])].risks("test"), run.risks("test")
+        target = run.arrays["distribution"][-1].astype(float)
+        order = np.argsort(before)
+        some = len(order) // 5
+        values = [
+            target @ before,
+            target @ after,
+            *((after - before)[part].mean() for part in (order[:some], order[-some:])),
+        ]
+        texts = [f"{100 * value:.1f}" for value in values[:2]] + [
+            f"{100 * value:+.1f}".replace("-", "−") for value in values[2:]
+        ]
+        rows.append([str(run.about["group"]), f"{float(fixed[1]):g}", *texts])
+    if not rows:
+        raise InputError("no finished run of FIXED is recorded")
     return markdown(head, rows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from advshift.errors import InputError
 from advshift.experiments.ablation import RADII_OF_FACTORS, ablated, factor_name, factors_of
 from advshift.experiments.building import NotYetError, best_of
-from advshift.experiments.claims import clock, frequency, learning, radius_table, weights
+from advshift.experiments.claims import clock, fixed_targets, frequency, learning, radius_table, weights
 from advshift.experiments.figures.common import name_of, runs_of, seeds_of
 from advshift.experiments.linear_tables import paired_sample, saddle
 from advshift.experiments.protocol import TUNING, Planned, protocol
@@ -146,6 +146,7 @@ TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
     "learning": ("Test error of ERM's hardest and easiest classes, in %", learning),
     "frequency": ("Frequency and error of the classes, ERM, seed 0", frequency),
     "clock": ("Clock time of a run", clock),
+    "fixed": ("FIXED and the distribution that it trains on, test error in % and in points", fixed_targets),
     "ablation": ("AdvShift, one factor at a time, test error in %", _ablation),
     "plankton": ("Plankton, around the training mix, test error in %", lambda r: levels(r, "plankton", "test")),
     "wide": ("A wide network, test error in %", lambda r: levels(r, "wide", "test")),
@@ -183,11 +184,10 @@ TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
 
 
 def write_tables(records: Records) -> str:
-    """All tables whose runs are recorded, under their titles, each behind a comment by which a page can include it."""
+    """All tables whose runs are recorded, under their titles, each between comments by which a page can include it."""
     made = made_tables(records)
-    return (
-        "\n".join(f"<!-- {name} -->\n\n**{title}**\n\n{text}" for name, (title, text) in made.items())
-        + "\n<!-- end -->\n"
+    return "\n".join(
+        f"<!-- {name} -->\n\n**{title}**\n\n{text}\n<!-- end of {name} -->\n" for name, (title, text) in made.items()
     )
 
 
