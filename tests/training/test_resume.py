@@ -141,9 +141,9 @@ def test_a_truncated_last_checkpoint_falls_back(full: Any, digits: DataSet, tmp_
     last = tmp_path / "cut" / "checkpoints" / "last.pt"
     last.write_bytes(last.read_bytes()[:-100])
     train(recipe, tmp_path / "cut", resume=True, reporter=watcher, data=digits)
-    assert "is damaged" in watcher.said[0]
-    assert "going on from the one before it" in watcher.said[0]
-    assert watcher.said[1] == "resumed after step 7 of 18"
+    assert "is damaged" in watcher.said[1]
+    assert "going on from the one before it" in watcher.said[1]
+    assert watcher.said[2] == "resumed after step 7 of 18"
     assert_same(tmp_path / "whole", tmp_path / "cut")
 
 

@@ -6,14 +6,13 @@ import contextlib
 import math
 import os
 import time
-import tomllib
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
 from advshift.data import DataSet, load_data
-from advshift.errors import AdvshiftError, InputError, Interrupted
+from advshift.errors import InputError, Interrupted
 from advshift.training.checkpoints import Checkpoints
 from advshift.training.devices import keep_memory, threads
 from advshift.training.folder import RunFolder
@@ -21,25 +20,15 @@ from advshift.training.history import History, score, summary
 from advshift.training.interruptions import Interruption, interruptions
 from advshift.training.measuring import measure, outputs
 from advshift.training.progress import Reporter, Silent
-from advshift.training.recipe import Recipe, differences, make_recipe
+from advshift.training.recipe import Recipe
 from advshift.training.record import changes, describe, introduction, peak_memory, training_mix
+from advshift.training.resuming import refuse_another_recipe
 from advshift.training.session import Session
 from advshift.training.tally import ClassResults, Tally
 from advshift.training.workers import Workers, join_workers
 
 __all__ = ["Interrupted", "train"]
 
-T = TypeVar("T")
-
-# Keys that say where and how, but not what: a run may be resumed with others.
-FREE = (
-    "data.path",
-    "data.workers",
-    "data.storage",
-    "training.checkpoint_seconds",
-    "training.checkpoint_every",
-    "training.threads",
-)
 LISTEN = 8  # steps between two questions to the other processes whether one of them was interrupted
 
 
@@ -71,24 +60,10 @@ def train(
     with join_workers() as workers, contextlib.ExitStack() as stack:
         run = _Run(recipe, RunFolder(folder), workers, reporter if reporter is not None and workers.leads else Silent())
         with torch.random.fork_rng():
-            started = _together(workers, lambda: run.open(stack, resume=resume))
+            started = workers.together(lambda: run.open(stack, resume=resume))
             if started == "finished":
                 return run.folder.read_record() if workers.leads else {}
             return run.go(data, resume=resume)
-
-
-def _together(workers: Workers, action: Callable[[], T]) -> T:
-    """Let the first process do something; its error is everybody's, so that none waits for one that has gone."""
-    outcome: tuple[Any, str | None] = (None, None)
-    if workers.leads:
-        try:
-            outcome = (action(), None)
-        except AdvshiftError as error:
-            outcome = (None, str(error))
-    result, fault = workers.share(outcome)
-    if fault is not None:
-        raise InputError(fault)
-    return result  # type: ignore[no-any-return]
 
 
 class _Run:
@@ -118,21 +93,8 @@ class _Run:
                 f"the folder {str(self.folder.path)!r} holds a run already ({status}); resume it, or name another "
                 "folder"
             )
-        self._compare()
+        refuse_another_recipe(self.folder, self.recipe)
         return "finished" if status == "finished" else "resumed"
-
-    def _compare(self) -> None:
-        """Refuse to go on by another recipe."""
-        try:
-            old = make_recipe(tomllib.loads(self.folder.recipe.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {str(self.folder.recipe)!r}: {error}") from None
-        changed = [line for line in differences(old, self.recipe) if line.split(":")[0] not in FREE]
-        if changed:
-            raise InputError(
-                f"the recipe is not the one that the run in {str(self.folder.path)!r} began with "
-                f"({'; '.join(changed)}); resume with its own recipe.toml, or name another folder"
-            )
 
     def go(self, data: DataSet | None, *, resume: bool) -> dict[str, Any]:
         """Train to the end, or until something stops it; the record says which."""

@@ -74,9 +74,10 @@ def peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     status = Path("/proc/self/status")
-    if status.exists():  # the resources of a process on Linux count what its parent held before it began
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
+    lines = status.read_text().splitlines() if status.exists() else []
+    for line in lines:  # what Linux says of a process's resources counts what its parent held before it began
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

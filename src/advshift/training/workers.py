@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
 
-from advshift.errors import InputError
+from advshift.errors import AdvshiftError, InputError
 
 __all__ = ["Workers", "join_workers"]
+
+T = TypeVar("T")
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -68,10 +70,18 @@ class Workers:
         distributed.all_gather_object(found, value)
         return found
 
-    def wait(self) -> None:
-        """Wait for the others."""
-        if self.world > 1:
-            distributed.barrier()
+    def together(self, action: Callable[[], T]) -> T:
+        """Let the first process do something; its error is everybody's, so that none waits for one that has gone."""
+        outcome: tuple[Any, str | None] = (None, None)
+        if self.leads:
+            try:
+                outcome = (action(), None)
+            except AdvshiftError as error:
+                outcome = (None, str(error))
+        result, fault = self.share(outcome)
+        if fault is not None:
+            raise InputError(fault)
+        return result  # type: ignore[no-any-return]
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """Let the gradients be averaged over the processes. Batch norm's statistics stay each process's own."""

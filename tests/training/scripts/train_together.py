@@ -22,9 +22,10 @@ class Kept(Session):
         held["session"] = self
 
 
-engine.Session = Kept  # type: ignore[misc]
-recipe, folder = sys.argv[1:]
-engine.train(load_recipe(recipe), folder)
-session = held["session"]
-state = {"objective": session.objective.state_dict(), "model": session.model.state_dict()}
-torch.save(state, Path(folder) / f"rank-{session.workers.rank}.pt")
+if __name__ == "__main__":
+    engine.Session = Kept  # type: ignore[misc]
+    recipe, folder = sys.argv[1:]
+    engine.train(load_recipe(recipe), folder)
+    session = held["session"]
+    state = {"objective": session.objective.state_dict(), "model": session.model.state_dict()}
+    torch.save(state, Path(folder) / f"rank-{session.workers.rank}.pt")
