@@ -145,23 +145,23 @@ def _values(axes: Axes, run: Record, radii: np.ndarray, theme: Theme, title: str
 
 def draw_trade_off(records: Mapping[str, Record], theme: Theme) -> Figure:
     """The error without a shift against the worst case at radius 1, of every candidate on the tuning images."""
-    made, (axes,) = figure(theme)
     found = [record for record in records.values() if record.about["group"] == "candidates" and record.finished]
     if not found:
         raise InputError("no finished run of the group 'candidates' is recorded")
     base = next(record for record in found if record.about["method"] == "erm")
-    zero = curve(base, "validation", [0.0, 1.0])
-    kinds: dict[str, list[Record]] = {"one run": [], "fine-tuned after ERM": []}
+    kinds: dict[str, dict[str, np.ndarray]] = {"one run": {}, "fine-tuned after ERM": _fine_tuned(records)}
     for record in found:
-        kinds["one run" if record.about["start_from"] is None else "fine-tuned after ERM"].append(record)
-    for number, (kind, members) in enumerate(kinds.items()):
+        kind = "one run" if record.about["start_from"] is None else "fine-tuned after ERM"
+        name = name_of(str(record.about["method"])).replace(", r = ", " ")
+        kinds[kind][name] = _tuned(record) - _tuned(base)
+    made, (axes,) = figure(theme)
+    for number, (kind, points) in enumerate(kinds.items()):
         look = series(theme, number)
-        points = {run.about["method"]: curve(run, "validation", [0.0, 1.0]) - zero for run in members}
-        near = {method: point for method, point in points.items() if point[0] <= FARTHEST}
+        near = {name: point for name, point in points.items() if point[0] <= FARTHEST}
         xs, ys = zip(*near.values(), strict=True) if near else ((), ())
         axes.plot(xs, ys, color=look.colour, marker=look.marker, markersize=6, linestyle="none", label=kind)
-        for method, point in near.items():
-            _name(axes, theme, name_of(method).replace(", r = ", " "), point)
+        for name, point in near.items():
+            _name(axes, theme, name, point)
     percent_axis(axes.xaxis, signed=True)
     percent_axis(axes.yaxis, signed=True)
     axes.axvline(0.01, color=theme.faint, linewidth=1.0, linestyle="--")
@@ -170,10 +170,28 @@ def draw_trade_off(records: Mapping[str, Record], theme: Theme) -> Figure:
     return made
 
 
+def _fine_tuned(records: Mapping[str, Record]) -> dict[str, np.ndarray]:
+    """The gentle fine-tuning less the models that it began with, mean over seeds."""
+    methods = {str(r.about["method"]) for r in records.values() if r.about["group"] == "fine-tune" and r.finished}
+    if not methods:
+        return {}
+    before = seeds_of(runs_of(records, "post-hoc", "erm"), _tuned)
+    found = {}
+    for method in sorted(methods):
+        after = seeds_of(runs_of(records, "fine-tune", method), _tuned)
+        name = "gently, " + name_of(method).replace("exact adversary, r = ", "")
+        found[name] = np.mean([after[seed] - before[seed] for seed in after], axis=0)
+    return found
+
+
+def _tuned(run: Record) -> np.ndarray:
+    return curve(run, "validation", [0.0, 1.0])
+
+
 def _name(axes: Axes, theme: Theme, name: str, point: np.ndarray) -> None:
     """Write a name beside a point; to its left where names would meet."""
-    left = name in ("averaged", "late 0.1", "slow 0.3", "late 0.3")
-    place = (-5, -3) if left else (6, -3)
+    left = name in ("averaged", "late 0.1", "slow 0.3", "late 0.3") or name.startswith("gently, 0")
+    place = (-6, -9 if name == "late 0.3" else -3) if left else (6, -3)
     axes.annotate(
         name,
         (float(point[0]), float(point[1])),
