@@ -183,20 +183,22 @@ def whole_steps(turns: int, clock: Clock, batch: int = 128, classes: int = 100) 
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """The factors by which the loss (or the step) grows, as Markdown: the median of the repeats and their range."""
-    lines = [
-        "| setting | case | base, µs | advshift | exact | whole loss, advshift |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    """The factors by which the loss (or the step) grows, as Markdown: the median of all repeats and their range."""
+    cases: dict[tuple[str, str], Rows] = {}
     for record in records:
         threads = record["environment"]["threads"]
         setting = f"{threads} thread{'s' * (threads > 1)}" + ", memory kept" * ("--keep-memory" in record["command"])
-        for case in dict.fromkeys(row["case"] for row in record["rows"]):
-            rows = [row for row in record["rows"] if row["case"] == case]
-            base = statistics.median(row["median_us"] for row in rows if row["name"] == rows[0]["name"])
-            names = (*[f"{name}: added" for name in ADVERSARIES], f"{ADVERSARIES[0]}: whole loss")
-            cells = [spread([row["ratio"] for row in rows if row["name"] == name]) for name in names]
-            lines.append(f"| {setting} | {case} | {base:,.0f} | {' | '.join(cells)} |")
+        for row in record["rows"]:
+            cases.setdefault((row["case"], setting), []).append(row)
+    lines = [
+        "| case | setting | base, µs | advshift | exact | whole loss, advshift |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for (case, setting), rows in sorted(cases.items()):
+        base = statistics.median(row["median_us"] for row in rows if row["name"] == rows[0]["name"])
+        names = (*[f"{name}: added" for name in ADVERSARIES], f"{ADVERSARIES[0]}: whole loss")
+        cells = [spread([row["ratio"] for row in rows if row["name"] == name]) for name in names]
+        lines.append(f"| {case} | {setting} | {base:,.0f} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -204,9 +206,9 @@ def spread(ratios: list[float]) -> str:
     """The median, and the range where there is one."""
     if not ratios:
         return ""
-    digits = 4 if max(ratios) < 1.02 else 2
+    digits = 4 if max(ratios) < 1.002 else 2
     low, middle, high = (f"{number:.{digits}f}" for number in (min(ratios), statistics.median(ratios), max(ratios)))
-    return f"{middle}× ({low} to {high})"
+    return f"{middle}× ({low} to {high})" if len(ratios) > 1 else f"{middle}×"
 
 
 def main() -> None:
