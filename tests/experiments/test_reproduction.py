@@ -12,10 +12,10 @@ from advshift.cli.app import app
 from advshift.errors import InputError
 from advshift.experiments.figures import FIGURES, draw_figures
 from advshift.experiments.figures.adversaries import reached
-from advshift.experiments.figures.common import name_of, runs_of
 from advshift.experiments.linear_methods import METHODS
 from advshift.experiments.protocol import protocol
 from advshift.experiments.records import Record, load_records, read_record, record_path
+from advshift.experiments.selection import name_of, runs_of
 from advshift.experiments.tables import TABLES, write_tables
 from advshift.experiments.tabulating import debiased
 from advshift.experiments.worst_case import curve, paired, summarise

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advshift.experiments.figures.common import runs_of
 from advshift.experiments.protocol import protocol
 from advshift.experiments.records import Record
+from advshift.experiments.selection import runs_of
 
 __all__ = ["RADII_OF_FACTORS", "ablated", "factor_name", "factors_of"]
 

@@ -7,9 +7,9 @@ from jaxtyping import Int
 
 from advshift.errors import InputError
 from advshift.experiments.figures.adversaries import reached
-from advshift.experiments.figures.common import name_of, runs_of, seeds_of
 from advshift.experiments.protocol import RADII
 from advshift.experiments.records import Record
+from advshift.experiments.selection import name_of, runs_of, seeds_of
 from advshift.experiments.tabulating import Records, markdown, measure_at, methods_of, percent
 from advshift.experiments.worst_case import summarise
 

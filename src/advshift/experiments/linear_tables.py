@@ -7,7 +7,7 @@ import numpy as np
 from advshift.audit.intervals import class_sample, compare_worst_cases
 from advshift.audit.intervals.paired import Difference
 from advshift.errors import InputError
-from advshift.experiments.figures.common import name_of, runs_of
+from advshift.experiments.selection import name_of, runs_of
 from advshift.experiments.tabulating import Records, markdown, methods_of
 from advshift.sets import KLBall
 

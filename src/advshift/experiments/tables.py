@@ -8,9 +8,9 @@ from advshift.errors import InputError
 from advshift.experiments.ablation import RADII_OF_FACTORS, ablated, factor_name, factors_of
 from advshift.experiments.building import NotYetError, best_of
 from advshift.experiments.claims import clock, fixed_targets, frequency, learning, radius_table, weights
-from advshift.experiments.figures.common import name_of, runs_of, seeds_of
 from advshift.experiments.linear_tables import paired_sample, saddle
 from advshift.experiments.protocol import TUNING, Planned, protocol
+from advshift.experiments.selection import name_of, runs_of, seeds_of
 from advshift.experiments.tabulating import (
     COLUMNS,
     Records,

@@ -8,9 +8,9 @@ import numpy as np
 
 from advshift.audit.intervals import class_sample, worst_case_intervals
 from advshift.errors import InputError
-from advshift.experiments.figures.common import name_of, runs_of, seeds_of
 from advshift.experiments.protocol import protocol
 from advshift.experiments.records import Record
+from advshift.experiments.selection import name_of, runs_of, seeds_of
 from advshift.experiments.worst_case import Centre, Summary, curve, paired, summarise
 from advshift.sets import KLBall
 

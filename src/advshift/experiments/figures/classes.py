@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advshift.experiments.figures.common import legend, name_of, runs_of
+from advshift.experiments.figures.common import legend
 from advshift.experiments.records import Record
+from advshift.experiments.selection import name_of, runs_of
 from advshift.report.style import Theme, figure, finish, log_axis, percent_axis, series
 from advshift.sets import KLBall
 

@@ -10,17 +10,10 @@ import numpy as np
 from advshift.audit.intervals import class_sample, worst_case_intervals
 from advshift.audit.intervals.cross_fit import cross_fitted_value, split_ones
 from advshift.errors import InputError
-from advshift.experiments.figures.common import (
-    TAUS,
-    curve_axes,
-    draw_band,
-    legend,
-    name_of,
-    runs_of,
-    seeds_of,
-)
+from advshift.experiments.figures.common import TAUS, curve_axes, draw_band, legend
 from advshift.experiments.protocol import RADII
 from advshift.experiments.records import Record
+from advshift.experiments.selection import name_of, runs_of, seeds_of
 from advshift.experiments.worst_case import curve
 from advshift.report.style import Theme, figure, finish, percent_axis, series
 from advshift.sets import KLBall

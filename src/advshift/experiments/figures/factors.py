@@ -9,8 +9,9 @@ import numpy as np
 
 from advshift.errors import InputError
 from advshift.experiments.ablation import RADII_OF_FACTORS, ablated, factor_name, factors_of
-from advshift.experiments.figures.common import legend, runs_of
+from advshift.experiments.figures.common import legend
 from advshift.experiments.records import Record
+from advshift.experiments.selection import runs_of
 from advshift.experiments.worst_case import curve
 from advshift.report.style import Theme, figure, finish, percent_axis, series
 

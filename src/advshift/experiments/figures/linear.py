@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advshift.experiments.figures.common import legend, name_of, runs_of, seeds_of
+from advshift.experiments.figures.common import legend
 from advshift.experiments.linear_methods import METHODS
 from advshift.experiments.records import Record
+from advshift.experiments.selection import name_of, runs_of, seeds_of
 from advshift.experiments.worst_case import curve, paired
 from advshift.report.style import Theme, figure, finish, percent_axis, series
 
