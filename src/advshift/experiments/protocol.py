@@ -310,10 +310,10 @@ def _tier_d() -> Iterator[Planned]:
 
 
 def _fine_tuned() -> Iterator[Planned]:
-    """Five epochs more after ERM: as before, and against an adversary."""
+    """Five epochs more after ERM, five paired seeds: as before, and against an adversary."""
     settings = {"continued": adversary("erm")}
     settings |= {f"robust-{radius:g}": adversary("exact", radius=radius, momentum=0.98) for radius in (0.1, 0.2, 0.3)}
-    for seed in range(3):
+    for seed in range(5):
         for name, setting in settings.items():
             key = f"fine-tune/{name}/seed-{seed}"
             source = f"post-hoc/erm/seed-{seed}"
