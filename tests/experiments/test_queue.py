@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import pickle
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +106,34 @@ def test_a_run_that_another_process_has_is_left_to_it(tmp_path: Path, cifar: Pat
     with store.claim("tune/erm/0").locked():
         states = {run.key: state for run, state in status(store)}
         assert states["tune/erm/0"] == "running"
+
+
+@pytest.mark.slow
+def test_the_command_goes_on_to_the_same_record_after_a_kill_and_a_signal(tmp_path: Path, cifar: Path) -> None:
+    key, records = "tune/erm/0", {}
+    for name, ends in (("whole", ()), ("killed", (signal.SIGKILL, signal.SIGTERM))):
+        command = [sys.executable, "-m", "advshift", "reproduce", "--run", "--only", key, "--store", tmp_path / name]
+        command += ["--data", cifar]
+        for end in ends:
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                wait_for_an_epoch_more(tmp_path / name / "runs" / "tune--erm--0" / "metrics.jsonl", process)
+                process.send_signal(end)
+                _, said = process.communicate(timeout=60)
+            assert process.returncode == (130 if end == signal.SIGTERM else -end)
+            assert ("the same command goes on" in said) == (end == signal.SIGTERM)
+            assert "Traceback" not in said
+        subprocess.run(command, check=True, capture_output=True)
+        records[name] = read_record(record_path(tmp_path / name / "records", key))
+    for name, array in records["whole"].arrays.items():
+        np.testing.assert_array_equal(records["killed"].arrays[name], array)
+
+
+def wait_for_an_epoch_more(metrics: Path, process: subprocess.Popen[str]) -> None:
+    """Until the run has recorded an epoch that it had not when this began."""
+    before = metrics.read_text().count("\n") if metrics.exists() else 0
+    while not (metrics.exists() and metrics.read_text().count("\n") > before):
+        assert process.poll() is None, "the run ended before it could be stopped"
+        time.sleep(0.05)
 
 
 def test_every_planned_run_has_a_name_of_its_own_and_needs_runs_that_are_planned() -> None:

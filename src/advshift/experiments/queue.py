@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from advshift.data import DataOptions, DataSet, load_data
-from advshift.errors import InputError
+from advshift.errors import InputError, Interrupted
 from advshift.experiments.building import build_recipe, needs
 from advshift.experiments.commit import commit
 from advshift.experiments.protocol import TIERS, Planned, protocol
@@ -169,6 +169,8 @@ def _record_of(store: Store, run: Planned, data: str | None) -> Record:
     try:
         about = train(recipe, folder, resume=(folder / "run.json").exists(), data=_data(recipe.data))
         arrays = _arrays(RunFolder(folder))
+    except Interrupted:
+        raise Interrupted(f"stopped within {run.key}, and saved; the same command goes on from there") from None
     except InputError as error:
         if "diverged" not in str(error):
             raise

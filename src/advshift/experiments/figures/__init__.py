@@ -11,6 +11,7 @@ from advshift.experiments.figures.adversaries import draw_adversary, draw_radius
 from advshift.experiments.figures.classes import draw_classes, draw_frequency, draw_gap, draw_violins
 from advshift.experiments.figures.curves import (
     draw_common,
+    draw_fine_tuned,
     draw_headline,
     draw_methods,
     draw_radii,
@@ -45,6 +46,7 @@ FIGURES: dict[str, Callable[[Records, Theme], "Figure"]] = {
     "classes": draw_classes,
     "gap": draw_gap,
     "trade-off": draw_trade_off,
+    "fine-tuned": draw_fine_tuned,
     "linear": draw_linear,
 }
 

@@ -14,6 +14,7 @@ from advshift.experiments.figures.common import TAUS, curve_axes, draw_band, leg
 from advshift.experiments.protocol import RADII
 from advshift.experiments.records import Record
 from advshift.experiments.selection import name_of, runs_of, seeds_of
+from advshift.experiments.tabulating import methods_of
 from advshift.experiments.worst_case import curve
 from advshift.report.style import Theme, figure, finish, percent_axis, series
 from advshift.sets import KLBall
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_common", "draw_headline", "draw_methods", "draw_radii", "draw_trade_off", "draw_values"]
+__all__ = [
+    "draw_common",
+    "draw_fine_tuned",
+    "draw_headline",
+    "draw_methods",
+    "draw_radii",
+    "draw_trade_off",
+    "draw_values",
+]
 
 MAIN = ("erm", "advshift", "exact", "exact-late", "agnostic")
 OTHERS = ("tilted", "group-dro", "class-cvar")
@@ -69,14 +78,30 @@ def draw_methods(records: Mapping[str, Record], theme: Theme) -> Figure:
     return made
 
 
+def draw_fine_tuned(records: Mapping[str, Record], theme: Theme) -> Figure:
+    """What five epochs more after ERM change, plain and against an adversary, on training and on test images."""
+    made, panels = figure(theme, panels=2)
+    for axes, split in zip(panels, ("train_full", "test"), strict=True):
+        _relative(axes, records, theme, "fine-tune", methods_of(records, "fine-tune"), split, base="post-hoc")
+    legend(panels[1], theme, loc="lower left")
+    return made
+
+
 def _relative(
-    axes: Axes, records: Mapping[str, Record], theme: Theme, group: str, methods: Sequence[str], split: str
+    axes: Axes,
+    records: Mapping[str, Record],
+    theme: Theme,
+    group: str,
+    methods: Sequence[str],
+    split: str,
+    base: str | None = None,
 ) -> None:
-    base = seeds_of(runs_of(records, group, "erm"), lambda run: curve(run, split, TAUS))
+    """Worst cases of a group's methods less those of ERM, of the same group or of another."""
+    erm = seeds_of(runs_of(records, base or group, "erm"), lambda run: curve(run, split, TAUS))
     axes.axhline(0.0, color=theme.faint, linewidth=1.2)
     for number, method in enumerate(methods):
         found = seeds_of(runs_of(records, group, method), lambda run: curve(run, split, TAUS))
-        values = [found[seed] - base[seed] for seed in sorted(found.keys() & base.keys())]
+        values = [found[seed] - erm[seed] for seed in sorted(found.keys() & erm.keys())]
         if values:
             draw_band(axes, TAUS, values, series(theme, number + 1), name_of(method))
     curve_axes(axes, theme, split=split, relative=True)
