@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import subprocess
@@ -111,18 +112,21 @@ def test_a_run_that_another_process_has_is_left_to_it(tmp_path: Path, cifar: Pat
 @pytest.mark.slow
 def test_the_command_goes_on_to_the_same_record_after_a_kill_and_a_signal(tmp_path: Path, cifar: Path) -> None:
     key, records = "tune/erm/0", {}
+    calm = os.environ | {"OMP_NUM_THREADS": "1"}  # threads that wait for each other crawl beside other work
     for name, ends in (("whole", ()), ("killed", (signal.SIGKILL, signal.SIGTERM))):
         command = [sys.executable, "-m", "advshift", "reproduce", "--run", "--only", key, "--store", tmp_path / name]
         command += ["--data", cifar]
         for end in ends:
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            with subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=calm
+            ) as process:
                 wait_for_an_epoch_more(tmp_path / name / "runs" / "tune--erm--0" / "metrics.jsonl", process)
                 process.send_signal(end)
                 _, said = process.communicate(timeout=60)
             assert process.returncode == (130 if end == signal.SIGTERM else -end)
             assert ("the same command goes on" in said) == (end == signal.SIGTERM)
             assert "Traceback" not in said
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True, env=calm)
         records[name] = read_record(record_path(tmp_path / name / "records", key))
     for name, array in records["whole"].arrays.items():
         np.testing.assert_array_equal(records["killed"].arrays[name], array)
