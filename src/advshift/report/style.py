@@ -187,11 +187,12 @@ def dots(axes: Axes, points: np.ndarray, *, colour: str, size: float) -> None:
 
 
 def log_axis(axes: Axes) -> None:
-    """Make the horizontal axis logarithmic, with few ticks."""
-    from matplotlib.ticker import LogLocator
+    """Make the horizontal axis logarithmic, with few ticks in plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.minorticks_off()
 
 

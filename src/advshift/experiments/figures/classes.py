@@ -77,8 +77,10 @@ def draw_frequency(records: Mapping[str, Record], theme: Theme) -> Figure:
             )
         log_axis(axes)
         percent_axis(axes.yaxis)
-        finish(axes, theme, x="training images of a class", y="test error of the class", title=group.replace("-", " "))
-        axes.set_ylim(0.0, 1.4)
+        title = f"long tail {group.removeprefix('long-tail-')}:1"
+        finish(axes, theme, x="training images of a class", y="test error of the class", title=title)
+        axes.set_yticks(np.linspace(0.0, 1.0, 6))
+        axes.set_ylim(0.0, 1.4)  # room for the legend above the points
         legend(axes, theme, loc="upper right")
     return made
 
