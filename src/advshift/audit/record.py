@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from advshift.audit.fields import Count, Fraction, Label, Number, Part, Text, Tree, Unknown
-from advshift.errors import InputError
+from advshift.audit.strict import Kind
 from advshift.files import write_atomically
 
 __all__ = [
@@ -38,7 +36,7 @@ __all__ = [
 ]
 
 SCHEMA = "advshift.audit/1"
-MAJOR = 1
+KIND = Kind("audit record", SCHEMA, "advshift audit --json")
 LARGEST_SAVED = 1000  # classes up to which the distributions along the curves are saved without being asked for
 
 
@@ -221,12 +219,7 @@ class AuditRecord(Part):
     @classmethod
     def from_json(cls, text: str | bytes, *, source: str = "the record") -> AuditRecord:
         """Read what `to_json` wrote; `source` names the file in error messages."""
-        tree = _parse(text, source)
-        _check_schema(tree, source)
-        try:
-            return cls.model_validate(tree)
-        except ValidationError as error:
-            raise InputError(f"{source} is not a whole audit record: {_first_fault(error)}") from None
+        return KIND.parse(cls, text, source)
 
     def write(self, path: str | os.PathLike[str], *, full: bool = False) -> None:
         """Save the record as JSON, whole or not at all."""
@@ -235,44 +228,4 @@ class AuditRecord(Part):
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> AuditRecord:
         """Read a record that `write` saved."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot read {str(path)!r}: {error.strerror}; give a file that an audit saved") from None
-        return cls.from_json(data, source=repr(str(path)))
-
-
-def _parse(text: str | bytes, source: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise InputError(
-            f"{source} is not JSON, or only a part of it ({error.msg}, {where}); save the audit again with --json"
-        ) from None
-    except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise InputError(
-            f"{source} is not an audit record in strict JSON ({error}); save it again with --json"
-        ) from None
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _check_schema(tree: Any, source: str) -> None:
-    found = tree.get("schema") if isinstance(tree, dict) else None
-    match = re.fullmatch(r"advshift\.audit/(\d+)(\.\d+)*", found) if isinstance(found, str) else None
-    if match is None:
-        raise InputError(f"{source} is not an audit record: expected the schema {SCHEMA!r}, got {found!r}")
-    if int(match[1]) != MAJOR:
-        raise InputError(
-            f"{source} has the schema {found!r}, but this version of advshift reads {SCHEMA!r}; "
-            "read it with the version that wrote it, or audit again"
-        )
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors()[0]
-    where = ".".join(str(step) for step in fault["loc"])
-    return f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+        return KIND.read(cls, path)

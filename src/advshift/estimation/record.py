@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from advshift.audit.fields import Count, Fraction, Label, Number, Part, Text, Unknown
 from advshift.audit.record import Notice
 from advshift.audit.references import Around, reference_of_counts
-from advshift.errors import InputError
+from advshift.audit.strict import Kind
 from advshift.files import write_atomically
 from advshift.posthoc import ConfidenceBall
 from advshift.posthoc.ball import ball_of
@@ -27,7 +26,7 @@ from advshift.types import PriorEstimate
 __all__ = ["SCHEMA", "EstimateRecord", "holds_estimate"]
 
 SCHEMA = "advshift.estimate/1"
-MAJOR = 1
+KIND = Kind("estimate", SCHEMA, "advshift estimate --json")
 DOUBTS = ("not-label-shift", "doubtful-label-shift", "untested", "singular", "not-converged")  # these go on to an audit
 LARGEST_SAVED = 300  # classes up to which the covariance is saved without being asked for
 
@@ -236,15 +235,7 @@ class EstimateRecord(Part):
     @classmethod
     def from_json(cls, text: str | bytes, *, source: str = "the record") -> EstimateRecord:
         """Read what `to_json` wrote; `source` names the file in error messages."""
-        tree = _parse(text, source)
-        _check_schema(tree, source)
-        try:
-            return cls.model_validate(tree)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(str(step) for step in fault["loc"])
-            said = f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
-            raise InputError(f"{source} is not a whole estimate: {said}; save it again with --json") from None
+        return KIND.parse(cls, text, source)
 
     def write(self, path: str | os.PathLike[str], *, full: bool = False) -> None:
         """Save the record as JSON, whole or not at all."""
@@ -253,13 +244,7 @@ class EstimateRecord(Part):
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> EstimateRecord:
         """Read a record that `write` saved."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(
-                f"cannot read {str(path)!r}: {error.strerror}; give a file that advshift estimate --json saved"
-            ) from None
-        return cls.from_json(data, source=repr(str(path)))
+        return KIND.read(cls, path)
 
 
 def holds_estimate(file: str) -> bool:
@@ -269,30 +254,3 @@ def holds_estimate(file: str) -> bool:
             return b'"advshift.estimate/' in opened.read(200)
     except OSError:
         return False
-
-
-def _parse(text: str | bytes, source: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{source} is not an estimate in strict JSON ({error}); give a file that advshift estimate --json saved"
-        ) from None
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _check_schema(tree: Any, source: str) -> None:
-    found = tree.get("schema") if isinstance(tree, dict) else None
-    match = re.fullmatch(r"advshift\.estimate/(\d+)(\.\d+)*", found) if isinstance(found, str) else None
-    if match is None:
-        raise InputError(
-            f"{source} is not an estimate: expected the schema {SCHEMA!r}, got {found!r}; give a file that "
-            "advshift estimate --json saved"
-        )
-    if int(match[1]) != MAJOR:
-        raise InputError(
-            f"{source} has the schema {found!r}, but this version of advshift reads {SCHEMA!r}; estimate again"
-        )
