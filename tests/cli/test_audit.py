@@ -92,6 +92,15 @@ def test_outputs_are_whole_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv", "o.csv", "o.html", "o.json"]
 
 
+def test_one_file_is_not_written_twice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _predictions(tmp_path / "a.csv")
+    assert run(monkeypatch, "audit", "a.csv", "--json", "o.json", "--csv", "o.json") == 2
+    assert "two outputs would be written to 'o.json'" in capsys.readouterr().err
+    assert not (tmp_path / "o.json").exists()
+
+
 @pytest.mark.parametrize("name", ["kl", "reverse-kl", "chi2", "tv", "frequency-cap", "top-k", "simplex", "box"])
 def test_every_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     _predictions(tmp_path / "model.csv")

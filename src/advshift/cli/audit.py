@@ -10,6 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advshift.cli.options import (
+    COLUMNS,
+    Classes,
+    Id,
+    Label,
+    Prediction,
+    Probabilities,
+    Renormalise,
+    check_outputs,
+)
 from advshift.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +30,6 @@ __all__ = ["FAILED", "audit"]
 
 FAILED = 3  # the exit code of --fail-above
 
-COLUMNS = "Columns"
 WHAT_IS_MEASURED = "What is measured"
 MIXES = "Mixes"
 STATISTICS = "Statistics"
@@ -46,30 +55,13 @@ def audit(
             "errors; a file, a folder, a pattern in quotes, or - for standard input. NAME=FILE names the model.",
         ),
     ],
-    label: Annotated[str | None, typer.Option(help="The column of true classes.", rich_help_panel=COLUMNS)] = None,
-    prediction: Annotated[
-        str | None, typer.Option(help="The column of predicted classes.", rich_help_panel=COLUMNS)
-    ] = None,
-    probabilities: Annotated[
-        str | None,
-        typer.Option(
-            help="A column of lists, what the columns of probabilities begin with, or their names: a,b,c.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None,
+    label: Label = None,
+    prediction: Prediction = None,
+    probabilities: Probabilities = None,
     loss: Annotated[str | None, typer.Option(help="The column of losses.", rich_help_panel=COLUMNS)] = None,
-    id_: Annotated[
-        str | None, typer.Option("--id", help="The column of the examples' ids.", rich_help_panel=COLUMNS)
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="The classes, a,b,c or a file with one in a line; others are then faults.", rich_help_panel=COLUMNS
-        ),
-    ] = None,
-    renormalise: Annotated[
-        bool, typer.Option("--renormalise", help="Divide probabilities by their sums.", rich_help_panel=COLUMNS)
-    ] = False,
+    id_: Id = None,
+    classes: Classes = None,
+    renormalise: Renormalise = False,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -162,11 +154,8 @@ def audit(
     """Say how bad classifiers can get when the mix of classes moves."""
     from advshift.audit.readers import Wanted
     from advshift.audit.request import Request, audit_files
-    from advshift.files import check_writable
 
-    for path in (csv, json, html):
-        if path is not None:
-            check_writable(path)
+    check_outputs(csv, json, html)
     request = Request(
         files=files,
         wanted=Wanted(label, prediction, probabilities, loss, id_),

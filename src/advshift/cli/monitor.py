@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from advshift.cli.options import COLUMNS, Classes, Prediction, Probabilities, Renormalise
 from advshift.cli.voice import Voice, say_how_it_ended
 from advshift.errors import InputError
 
@@ -19,7 +20,6 @@ __all__ = ["monitor"]
 
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
-COLUMNS = "Columns"
 ESTIMATE = "Estimate"
 ALARM = "Radius and alarm"
 OUTPUT = "Output"
@@ -60,15 +60,8 @@ def monitor(
     label: Annotated[
         str | None, typer.Option(help="The source's column of true classes.", rich_help_panel=COLUMNS)
     ] = None,
-    prediction: Annotated[
-        str | None, typer.Option(help="The column of predicted classes.", rich_help_panel=COLUMNS)
-    ] = None,
-    probabilities: Annotated[
-        str | None,
-        typer.Option(
-            help="A column of lists, or what the columns of probabilities begin with.", rich_help_panel=COLUMNS
-        ),
-    ] = None,
+    prediction: Prediction = None,
+    probabilities: Probabilities = None,
     time: Annotated[
         str | None,
         typer.Option(
@@ -76,15 +69,8 @@ def monitor(
             rich_help_panel=COLUMNS,
         ),
     ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="The classes, a,b,c or a file with one in a line; others are then faults.", rich_help_panel=COLUMNS
-        ),
-    ] = None,
-    renormalise: Annotated[
-        bool, typer.Option("--renormalise", help="Divide probabilities by their sums.", rich_help_panel=COLUMNS)
-    ] = False,
+    classes: Classes = None,
+    renormalise: Renormalise = False,
     on_bad_line: Annotated[
         OnBadLine,
         typer.Option(help="Pass over lines that are no prediction, and count them; or stop.", rich_help_panel=COLUMNS),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from advshift.audit.readers import Wanted
 
 __all__ = [
+    "COLUMNS",
     "Bootstrap",
     "Calibration",
     "Classes",
@@ -42,7 +43,11 @@ Probabilities = Annotated[
 ]
 Classes = Annotated[
     str | None,
-    typer.Option(help="The classes in the order of a list of probabilities: a,b,c or a file.", rich_help_panel=COLUMNS),
+    typer.Option(
+        help="The classes, in the order of a list of probabilities: a,b,c or a file with one in a line; others are "
+        "then faults.",
+        rich_help_panel=COLUMNS,
+    ),
 ]
 Id = Annotated[str | None, typer.Option("--id", help="The column of the examples' ids.", rich_help_panel=COLUMNS)]
 Renormalise = Annotated[
