@@ -310,11 +310,19 @@ def _tier_d() -> Iterator[Planned]:
 
 
 def _fine_tuned() -> Iterator[Planned]:
-    """Five epochs more after ERM, five paired seeds: as before, and against an adversary."""
-    settings = {"continued": adversary("erm")}
-    settings |= {f"robust-{radius:g}": adversary("exact", radius=radius, momentum=0.98) for radius in (0.1, 0.2, 0.3)}
+    """Five epochs more after ERM's twenty, five paired seeds: as before, and against an adversary; or after fifteen."""
     for seed in range(5):
-        for name, setting in settings.items():
-            key = f"fine-tune/{name}/seed-{seed}"
-            source = f"post-hoc/erm/seed-{seed}"
-            yield Planned(key, "D", "fine-tune", name, seed, 5, HELD_OUT | GENTLY | setting, start_from=source)
+        yield from _tuned_after("post-hoc/erm", seed, {"continued": adversary("erm")} | _robust(0.1, 0.2, 0.3))
+    for seed in range(3):
+        yield Planned(f"post-hoc/short/seed-{seed}", "D", "post-hoc", "short", seed, 15, HELD_OUT, keep=True)
+        yield from _tuned_after("post-hoc/short", seed, {"short-0.2": _robust(0.2)["robust-0.2"]})
+
+
+def _robust(*radii: float) -> dict[str, Setting]:
+    return {f"robust-{radius:g}": adversary("exact", radius=radius, momentum=0.98) for radius in radii}
+
+
+def _tuned_after(source: str, seed: int, settings: Mapping[str, Setting]) -> Iterator[Planned]:
+    for name, setting in settings.items():
+        key, start = f"fine-tune/{name}/seed-{seed}", f"{source}/seed-{seed}"
+        yield Planned(key, "D", "fine-tune", name, seed, 5, HELD_OUT | GENTLY | setting, start_from=start)

@@ -37,6 +37,12 @@ NAMES = {
     "advshift-uniform-start": "AdvShift, r = 0.1, uniform start",
 }
 
+WITH_NUMBER = {
+    "fine-tune": "fine-tune, {} epochs",
+    "clip": "clip {}",
+    "short": "exact adversary, r = {}, after 15 epochs",
+}
+
 
 def name_of(method: str) -> str:
     """A method in words; a number behind it is its radius.
@@ -50,8 +56,8 @@ def name_of(method: str) -> str:
             return f"FIXED, τ = {number}"
         if stem in ("tilted", "agnostic", "class-cvar"):
             return f"{NAMES[stem]}, {number}"
-        if stem in ("fine-tune", "clip"):
-            return {"fine-tune": "fine-tune, {} epochs", "clip": "clip {}"}[stem].format(number)
+        if stem in WITH_NUMBER:
+            return WITH_NUMBER[stem].format(number)
         return f"{NAMES.get(stem, stem)}, r = {number}"
     return NAMES.get(method, method.replace("-", " "))
 

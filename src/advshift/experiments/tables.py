@@ -92,11 +92,11 @@ def _candidates(records: Records) -> str:
 
 
 def _fine_tuned(records: Records) -> str:
-    """What five gentle epochs more do to ERM's model, plain or robust; less what it was, paired by seed."""
+    """What five gentle epochs at the end do, plain or robust; less ERM of twenty epochs, paired by seed."""
     radii = (0.0, 1.0, 3.0)
     measures = [*(measure_at("test", r) for r in radii), lambda run: debiased(run, 1.0)[0]]
     columns = [*(f"test, τ = {r:g}" for r in radii), "test, τ = 1, de-biased"]
-    head = ["after ERM", "seeds", "tune, τ = 0", "tune, τ = 1", *columns]
+    head = ["last five epochs", "seeds", "tune, τ = 0", "tune, τ = 1", *columns]
     before = [seeds_of(runs_of(records, "post-hoc", "erm"), measure) for measure in measures]
     rows = []
     for method in methods_of(records, "fine-tune"):
@@ -174,7 +174,7 @@ TABLES: dict[str, tuple[str, Callable[[Records], str]]] = {
     ),
     "saddle": ("The min-max problem of a linear model, solved exactly and by training", saddle),
     "fine-tune": (
-        "Five epochs more after ERM: error in % on the tuning images, points less than before on the test images",
+        "Five gentle epochs at the end: error in % on tuning images; on test images, points less than ERM of 20 epochs",
         _fine_tuned,
     ),
     "beyond": ("The chosen candidate, test error in %", lambda r: levels(r, "beyond", "test")),
