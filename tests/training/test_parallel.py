@@ -87,14 +87,17 @@ def test_two_processes_are_one(full: Any, tmp_path: Path) -> None:
         {"adversary_data": "held-out"},
         {"adversary": "exact"},
         {"reference": "estimated"},
-        {"adversary": "tilted", "radius": None, "temperature": 1.0},
+        {"adversary": "tilted", "radius": None, "rate": 1.0},
     ],
     ids=["batch", "refresh", "held-out", "exact", "estimated", "tilted"],
 )
 def test_every_regime_over_several_processes(full: Any, tmp_path: Path, world: int, objective: dict[str, Any]) -> None:
     sgd = {"name": "SGD", "lr": 0.05, "momentum": 0.9}
     mixing = {"cutmix": None, "mixup": None}
-    compare(full, tmp_path, world, {"optimizer": sgd, "augmentation": mixing, "objective": objective})
+    # A batch that is weighed by its own class losses is not the sum of its parts, which differ with the processes.
+    whole = {"accumulate": 1} if objective.get("adversary") == "tilted" else {}
+    tables = {"optimizer": sgd, "augmentation": mixing, "objective": objective, "training": whole}
+    compare(full, tmp_path, world, tables)
 
 
 @pytest.mark.slow
