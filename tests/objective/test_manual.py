@@ -120,6 +120,14 @@ def test_exact_keeps_the_balls_constraint_at_every_step() -> None:
         assert np.sum(after * np.log(after / P)) <= 0.1 * (1 + 1e-4)
 
 
+def test_exact_keeps_the_constraint_around_an_estimated_reference_too() -> None:
+    objective = RobustObjective("exact", num_classes=CLASSES, radius=0.1)
+    for logits, labels in batches():
+        objective(logits, labels)
+        pi, p = objective.distribution.double(), objective.reference.double()
+        assert 0.09 < float((pi * (pi / p).log()).sum()) <= 0.1 * (1 + 1e-4)
+
+
 @pytest.mark.parametrize("level", [0.5, [0.9, 0.8, 0.4, 0.3]])
 def test_class_cvar(level: Any) -> None:
     m, weight, pi = np.zeros(CLASSES), 0.0, P

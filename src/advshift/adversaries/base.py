@@ -63,6 +63,7 @@ class Adversary(ABC):
     immediate: ClassVar[bool] = False  # whether a batch is weighted by the step that it causes itself
     takes_numpy: ClassVar[bool] = False  # whether `step` and `distribution` work on NumPy arrays, too
     warms_up: ClassVar[bool] = False  # whether the state gathers statistics while a delayed start is awaited
+    responds: ClassVar[bool] = False  # whether a step is an answer around the reference, of which it takes the newest
     refusals: ClassVar[dict[str, str]] = {}  # options that make no sense here -> the reason
 
     @abstractmethod

@@ -89,6 +89,7 @@ class ExactAdversary(Adversary):
     takes_numpy = True
     clip = 2.0
     warms_up = True
+    responds = True
 
     def __init__(
         self,

@@ -153,24 +153,28 @@ class Tracker(nn.Module):
         happened = losses.total > 0
         waiting = self.start > 0 and not self.adversary.warms_up
         moves = happened & (held.steps >= self.start) if waiting else happened
-        moved, _ = self.adversary.step(held.state, losses, held.reference)
+        reference = self._next_reference(held, losses, happened)
+        moved, _ = self.adversary.step(held.state, losses, reference if self.adversary.responds else held.reference)
         for old, new in zip(held.state, moved, strict=True):
             if new is not old:
                 old[...] = choose(moves, new, old)
-        if self.reference_momentum is not None:
-            averaged = self._averaged(held, losses, self.reference_momentum)
-            held.reference[...] = choose(happened, averaged, held.reference)
+        if reference is not held.reference:
+            held.reference[...] = reference
         held.steps[...] += happened
         held.skipped[...] += pending[-1] - losses.total
         held.pending[...] = 0.0
         return losses.total
 
-    def _averaged(self, held: Held, losses: ClassLosses, momentum: float) -> Array:
+    def _next_reference(self, held: Held, losses: ClassLosses, happened: Array) -> Array:
         """The reference with the batch's shares, in the corrected average that began at the uniform distribution."""
+        momentum = self.reference_momentum
+        if momentum is None:
+            return held.reference
         members = held.steps + 2.0
         gone = namespace(members).expm1(members * log(momentum)) if 0.0 < momentum < 1.0 else momentum - 1.0
         rate = 1.0 / members if momentum == 1.0 else (momentum - 1.0) / gone
-        return held.reference + rate * (losses.counts / losses.total - held.reference)
+        averaged = held.reference + rate * (losses.counts / losses.total - held.reference)
+        return choose(happened, averaged, held.reference)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Move the state between devices with the model, but keep its dtype: float32 whatever the model's."""
@@ -180,12 +184,24 @@ class Tracker(nn.Module):
         return cast(Any, super())._apply(lambda tensor: tensor.to(fn(tensor).device), recurse=False)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        saved = state_dict.get(prefix + "reference")
-        if saved is None or saved.shape == self.reference.shape:
+        fault = self._unlike(state_dict.get(prefix + "reference"))
+        if fault is None:
             super()._load_from_state_dict(state_dict, prefix, *rest)
-            return
-        errors = rest[-1]
-        errors.append(
-            f"the checkpoint's objective is for {len(saved)} classes or groups, this one for {self.members}; "
-            "build it with the same number, or drop its entries from the state dict"
-        )
+        else:
+            rest[-1].append(f"{fault}, or drop its entries from the state dict")
+
+    def _unlike(self, saved: Tensor | None) -> str | None:
+        """Why a checkpoint with this reference is of another objective; None where it is not."""
+        if saved is None:
+            return None
+        if saved.shape != self.reference.shape:
+            return (
+                f"the checkpoint's objective is for {len(saved)} classes or groups, this one for {self.members}; "
+                "build it with the same number"
+            )
+        if self.reference_momentum is None and not torch.allclose(saved.cpu(), self.reference.cpu(), rtol=1e-5):
+            return (
+                "the checkpoint's reference is not that of class_counts= (other examples, or one that was estimated); "
+                "build the objective as it was saved"
+            )
+        return None
