@@ -183,6 +183,32 @@ def test_reentrant_checkpointing_raises_instead_of_learning_nothing() -> None:
         run_checkpointed(objective, reentrant=True)
 
 
+@pytest.mark.parametrize("name", ["advshift", "tilted", "group-dro"])
+def test_checkpointed_micro_batches_one_after_the_other(name: str) -> None:
+    """What is weighed by its own class means has other weights in each call: each run again must find its own."""
+    gradients = []
+    for checkpointed in (False, True):
+        model, optimizer, _ = setting()
+        objective = RobustObjective(name, class_counts=COUNTS)
+        objective.attach(optimizer)
+        for seed in range(3):
+            logits, y = model(batch(seed)[0]), batch(seed)[1]
+            loss = checkpoint(objective, logits, y, use_reentrant=False) if checkpointed else objective(logits, y)
+            loss.backward()
+        gradients.append(model.weight.grad)
+    torch.testing.assert_close(*gradients)
+
+
+def test_checkpointed_calls_with_weights_of_their_own_that_wait_together_raise() -> None:
+    model, optimizer, _ = setting()
+    objective = RobustObjective("tilted", class_counts=COUNTS)
+    objective.attach(optimizer)
+    data = [batch(seed) for seed in (0, 1)]
+    calls = [checkpoint(objective, model(x), y, use_reentrant=False) for x, y in data]
+    with pytest.raises(InputError, match="call backward\\(\\) after each of them"):
+        sum(calls).backward()
+
+
 def test_checkpointing_the_model_alone_needs_nothing() -> None:
     model, _, objective = setting()
     x, y = batch(0)
@@ -394,6 +420,15 @@ def test_logits_of_any_precision(dtype: torch.dtype) -> None:
 def test_a_checkpoint_for_another_number_of_classes() -> None:
     with pytest.raises(RuntimeError, match="is for 4 classes or groups, this one for 3; build it with the same number"):
         AdvShift(3).load_state_dict(AdvShift(4).state_dict())
+
+
+def test_a_checkpoint_with_another_reference_is_not_taken_for_the_known_one() -> None:
+    known, estimated = AdvShift(class_counts=COUNTS), AdvShift(CLASSES)
+    other = AdvShift(class_counts=[number * 7 for number in COUNTS])
+    other.load_state_dict(known.state_dict(), strict=True)
+    for saved in (estimated, AdvShift(class_counts=COUNTS[::-1])):
+        with pytest.raises(RuntimeError, match="the checkpoint's reference is not that of class_counts="):
+            known.load_state_dict(saved.state_dict())
 
 
 def test_the_state_moves_with_the_model() -> None:

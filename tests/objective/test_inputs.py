@@ -210,6 +210,9 @@ def test_what_is_no_tensor(no_shape_checks: None) -> None:
         fixed()(LOGITS, LABELS.tolist())
     with pytest.raises(InputError, match="got ndarray and Tensor"):
         fixed()(LOGITS.numpy(), LABELS)
+    for groups in ([0, 1] * 5, np.array([0, 1] * 5)):
+        with pytest.raises(InputError, match="groups must be a tensor; got"):
+            RobustObjective("erm", num_classes=3, num_groups=2)(LOGITS, LABELS, groups=groups)
     for axis in (2, -3):
         with pytest.raises(InputError, match=rf"class_dim={axis} is no axis of logits of shape \(10, 3\)"):
             fixed(class_dim=axis)(LOGITS, LABELS)
@@ -232,8 +235,10 @@ def test_bad_groups_and_losses() -> None:
         grouped(LOGITS, LABELS, groups=LABELS[:3])
     with pytest.raises(InputError, match="reduction='none'"):
         fixed(loss=nn.CrossEntropyLoss())(LOGITS, LABELS)
-    with pytest.raises(InputError, match="class 1 has no examples, but the batch holds one"):
+    with pytest.raises(InputError, match="no examples of class 1, but the batch holds one"):
         AdvShift(class_counts=[1.0, 0.0, 1.0])(LOGITS, LABELS)
+    with pytest.raises(InputError, match="no examples of group 1, but"):
+        RobustObjective("erm", num_classes=3, num_groups=2, class_counts=[5, 0])(LOGITS, LABELS, groups=LABELS % 2)
 
 
 BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
@@ -263,6 +268,12 @@ BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"adversary": "group-dro", "adjustment": 1.0}, "pass examples= or class_counts="),
     ({"adversary": "advshift", "stepsize": 1.0}, "no option 'stepsize'; did you mean 'step_size'"),
     ({"adversary": "advshit"}, "did you mean 'advshift'"),
+    ({"adversary": "ldam"}, "'ldam' is no adversary but a loss: pass loss='ldam'"),
+    ({"adversary": "cvar"}, "'cvar' is no adversary but a reduction: pass reduction='cvar'"),
+    ({"reduction": "cvar"}, r"needs alpha=; pass it built: reduction=advshift.reductions.CVaR\(alpha=...\)"),
+    ({"loss": 5}, "loss must be a function .* or the name of one; got 5"),
+    ({"class_dim": "last"}, "class_dim must be an axis of the logits, an integer; got 'last'"),
+    ({"num_classes": None, "class_counts": [[1.0, 2.0]]}, r"one number per class; got shape \(1, 2\)"),
     ({"adversary": ERMAdversary(), "radius": 0.1}, "built already; give radius= to its constructor"),
     ({"adversary": ERMAdversary}, "the adversary's name, or an adversary; got"),
     ({"adversary": 10}, "got 10. The number of classes is num_classes="),

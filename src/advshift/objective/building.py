@@ -35,6 +35,7 @@ def build_adversary(
             f"the first argument is the adversary's name, or an adversary; got {adversary!r}. "
             "The number of classes is num_classes="
         )
+    _check_role(adversary)
     if adversary == "fixed" and "audit" in options:
         options = {"distribution": _audited(**options)}
     kind = ADVERSARIES[adversary]
@@ -58,6 +59,13 @@ def build_adversary(
     return kind(**options)
 
 
+def _check_role(name: str) -> None:
+    """Point to the right argument where a loss or a reduction was given as the adversary."""
+    for role, registry in (("loss", LOSSES), ("reduction", REDUCTIONS)):
+        if name in registry and name not in ADVERSARIES:
+            raise InputError(f"{name!r} is no adversary but a {role}: pass {role}={name!r}")
+
+
 def _audited(audit: Any, radius: float | None = None, model: str | None = None, **rest: Any) -> Any:
     from advshift.objective.audited import audited_distribution
 
@@ -77,8 +85,8 @@ def count_members(num_classes: int | None, num_groups: int | None, class_counts:
         raise InputError("class_counts must be in the order of the classes: pass [counts[y] for y in range(classes)]")
     given = None if class_counts is None else as_numpy(class_counts)
     if given is not None and (given.ndim != 1 or number not in (None, given.size)):
-        what = "class" if num_groups is None else "group"
-        raise InputError(f"class_counts must hold one number per {what}: {number}; got shape {given.shape}")
+        what = f"per {'class' if num_groups is None else 'group'}{'' if number is None else f': {number}'}"
+        raise InputError(f"class_counts must hold one number {what}; got shape {given.shape}")
     number = given.size if number is None and given is not None else number
     if number is None:
         raise InputError("the number of classes is not known: pass num_classes= or class_counts=")
@@ -128,6 +136,8 @@ def build_loss(
         steps = {} if total_steps is None else {"total_steps": total_steps}
         return _named_loss(loss, smoothing, class_counts=class_counts, ignore_index=ignore_index, **steps)
     if loss is not None:
+        if not callable(loss):
+            raise InputError(f"loss must be a function (logits, labels) -> losses, or the name of one; got {loss!r}")
         if label_smoothing:
             raise InputError("label_smoothing belongs to the default cross-entropy; give it to loss")
         return loss
@@ -167,5 +177,6 @@ def build_reduction(reduction: str | Callable[[Tensor], Tensor], members: int) -
         if parameter.default is inspect.Parameter.empty
     ]
     if needed:
-        raise InputError(f"the reduction {reduction!r} needs {_names(needed)}; pass it built")
+        built = f"advshift.reductions.{kind.__name__}({', '.join(f'{name}=...' for name in needed)})"
+        raise InputError(f"the reduction {reduction!r} needs {_names(needed)}; pass it built: reduction={built}")
     return kind()

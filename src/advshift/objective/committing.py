@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +19,17 @@ __all__ = ["Committer", "Update"]
 Update = Literal["forward", "manual"]
 
 
+class Call(NamedTuple):
+    """What a call found, for autograd to find again: the class weights, this shard's share, and whether it is alone.
+
+    It is where no other call since the last commit may still wait for its backward pass.
+    """
+
+    class_weights: Array
+    share: Tensor | None
+    alone: bool
+
+
 class Committer(Tracker):
     """A tracker that knows when to commit, and who may ask for it."""
 
@@ -29,7 +40,8 @@ class Committer(Tracker):
         check_choice("update", update, Update)
         self._committer: str = update
         self._hooks: list[torch.utils.hooks.RemovableHandle] = []
-        self._last: tuple[Array, Tensor | None] | None = None
+        self._last: Call | None = None
+        self._replaying = False
 
     @property
     def update(self) -> str:
@@ -72,6 +84,11 @@ class Committer(Tracker):
     def _finish(self) -> None:
         self._commit()
         self._last = None
+
+    def _remember(self, class_weights: Array, share: Tensor | None) -> None:
+        """Keep what a call found, in case that it lies inside a checkpoint."""
+        self._last = Call(class_weights, share, alone=self._last is None or self._replaying)
+        self._replaying = False
 
     def _forget(self, *, attached_loss: bool) -> None:
         """Hold no hooks, as if there had been no `attach`."""

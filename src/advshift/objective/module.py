@@ -159,10 +159,10 @@ class RobustObjective(Committer):
         return self._reduce(batch, class_weights, share)
 
     def _read(self, logits: Tensor, labels: Tensor, groups: Tensor | None) -> Batch:
-        check_tensors(logits, labels, self.reference.device)
+        check_tensors(logits, labels, groups, self.reference.device)
         batch = self._reader(self.loss, logits, labels, groups)
         if self.has_empty_class:
-            batch.refuse_classes(self.reference == 0)
+            batch.refuse_classes(self.reference == 0, what="class" if groups is None else "group")
         return batch
 
     def _look(self, batch: Batch, *, moving: bool) -> tuple[Array, Tensor | None]:
@@ -175,7 +175,7 @@ class RobustObjective(Committer):
         if self.reduction == "mean" and not self.even_shards and world_size(self.process_group) > 1:
             share = shard_share(batch.size, total, self.process_group, batch.losses)
         if self._committer != "forward" and not torch.compiler.is_compiling():
-            self._last = class_weights, share
+            self._remember(class_weights, share)
         return class_weights, share
 
     def _weigh(self, held: Held, batch: Batch, moving: bool) -> tuple[Array, Array | None]:
@@ -242,7 +242,13 @@ class RobustObjective(Committer):
                 "a reentrant checkpoint runs the loss without gradients first, so that the adversary would learn "
                 "nothing: pass use_reentrant=False"
             )
-        return self._last
+        if not self._last.alone and (self._of_the_batch or self._last.share is not None):
+            raise InputError(
+                "several calls inside activation checkpointing wait for their backward pass, and each has weights of "
+                "its own: call backward() after each of them, or keep the loss outside the checkpoint"
+            )
+        self._replaying = True
+        return self._last.class_weights, self._last.share
 
 
 class AdvShift(RobustObjective):

@@ -56,7 +56,7 @@ class Batch(NamedTuple):
         size = self.size
         return weights / (size.clamp_min(1) if isinstance(size, Tensor) else size) if mean else weights
 
-    def refuse_classes(self, refused: Bool[Tensor, "classes"]) -> None:
+    def refuse_classes(self, refused: Bool[Tensor, "classes"], *, what: str) -> None:
         """Raise if an example belongs to a refused class, where its label can be read without waiting."""
         if not readable(self.labels):
             return
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
         present = counts.sum(dim=0) > 0 if counts.ndim == 2 else torch.bincount(counts, minlength=len(refused)) > 0
         wrong = (present & refused).nonzero()
         if len(wrong):
-            raise InputError(f"class_counts says that class {int(wrong[0])} has no examples, but the batch holds one")
+            raise InputError(f"class_counts has no examples of {what} {int(wrong[0])}, but the batch holds one")
 
 
 class CrossEntropy(nn.Module):
@@ -111,6 +111,8 @@ class Reader:
     def __init__(self, num_classes: int | None, num_groups: int | None, ignore_index: int, class_dim: int) -> None:
         if isinstance(ignore_index, bool) or not isinstance(ignore_index, int):
             raise InputError(f"ignore_index must be a label, an integer; got {ignore_index!r}")
+        if isinstance(class_dim, bool) or not isinstance(class_dim, int):
+            raise InputError(f"class_dim must be an axis of the logits, an integer; got {class_dim!r}")
         self.num_classes, self.num_groups = num_classes, num_groups
         self.ignore_index, self.class_dim = ignore_index, class_dim
         known = num_classes is not None and not 0 <= ignore_index < num_classes
@@ -201,11 +203,13 @@ class Reader:
         return None if bool(kept.all()) else kept
 
 
-def check_tensors(logits: Any, labels: Any, device: torch.device) -> None:
-    """Raise unless both are tensors and the logits lie on the objective's device."""
+def check_tensors(logits: Any, labels: Any, groups: Any, device: torch.device) -> None:
+    """Raise unless all are tensors and the logits lie on the objective's device."""
     if not (isinstance(logits, Tensor) and isinstance(labels, Tensor)):
         kinds = f"{type(logits).__name__} and {type(labels).__name__}"
         raise InputError(f"logits and labels must be tensors; got {kinds}. Convert with torch.as_tensor")
+    if not isinstance(groups, Tensor | None):
+        raise InputError(f"groups must be a tensor; got {type(groups).__name__}. Convert with torch.as_tensor")
     if logits.device != device:
         raise InputError(
             f"the objective is on {device}, the logits on {logits.device}; "
