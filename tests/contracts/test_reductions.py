@@ -330,6 +330,16 @@ def test_groups_stand_for_their_means(name: str) -> None:
     shares = torch.stack([weights[groups == g].sum() for g in range(4)])
     got = MAKE[name](num_groups=5)(losses, groups, weights=weights)
     torch.testing.assert_close(got, MAKE[name]()(means, weights=shares))
+    hot = torch.nn.functional.one_hot(groups, 5).to(losses)
+    torch.testing.assert_close(MAKE[name](num_groups=5)(losses, hot, weights=weights), got)
+
+
+@whole
+def test_shares_of_groups_weigh_their_means(name: str) -> None:
+    losses, shares = _losses(), torch.rand(16, 3, generator=torch.Generator().manual_seed(0)).double().softmax(1)
+    means = torch.stack([shares[:, g] @ losses / shares[:, g].sum() for g in range(3)])
+    got = MAKE[name](num_groups=3)(losses, shares)
+    torch.testing.assert_close(got, MAKE[name]()(means, weights=shares.sum(0)))
 
 
 @names
@@ -596,7 +606,11 @@ LOSSES = torch.rand(4)
         (lambda: Mean()(LOSSES, torch.tensor([0, 1, 0, 1])), "or neither"),
         (lambda: Mean(num_groups=2)(LOSSES), "or neither"),
         (lambda: Mean(num_groups=2)(LOSSES, torch.tensor([0, 1, 2, 1])), "from 0 to 1; got 2"),
-        (lambda: Mean(num_groups=2)(LOSSES, torch.tensor([0, 1])), r"losses' shape \(4,\)"),
+        (lambda: Mean(num_groups=2)(LOSSES, torch.tensor([0, 1])), r"groups must have the shape \(4,\); got \(2,\)"),
+        (
+            lambda: Mean(num_groups=2)(LOSSES, torch.ones(4)),
+            r"shares of groups \(floats\) must have the shape \(4, 2\)",
+        ),
         (lambda: Mean()(LOSSES, weights=torch.ones(3)), "one number per loss: 4; got 3"),
         (lambda: Mean()(LOSSES, weights=-torch.ones(4)), "from 0 up; got -1"),
         (lambda: REDUCTIONS["cvr"], "did you mean 'cvar'"),

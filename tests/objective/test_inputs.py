@@ -162,6 +162,8 @@ def test_a_reduction_by_groups_takes_the_objectives() -> None:
     losses = functional.cross_entropy(LOGITS, labels, reduction="none")
     means = torch.stack([losses[labels == y].mean() for y in range(3)])
     torch.testing.assert_close(classes(LOGITS, labels), means.max())
+    soft = functional.one_hot(labels, 3).float()
+    torch.testing.assert_close(classes(LOGITS, soft), means.max())
     with pytest.raises(InputError, match="for 2 groups, the objective weighs 3 classes or groups"):
         RobustObjective("erm", num_classes=3, reduction=CVaR(0.5, num_groups=2))
 

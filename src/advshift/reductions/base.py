@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from advshift.errors import InputError
@@ -43,7 +43,7 @@ class Reduction(nn.Module, ABC):
     def forward(
         self,
         losses: Shaped[Tensor, "*shape"],
-        groups: Int[Tensor, "*others"] | None = None,
+        groups: Shaped[Tensor, "*others"] | None = None,
         *,
         weights: Shaped[Tensor, "*more"] | None = None,
     ) -> Float[Tensor, ""]:
@@ -54,7 +54,7 @@ class Reduction(nn.Module, ABC):
         losses
             A loss per example, of any shape. Half precision is raised to float32.
         groups
-            The group of each example, if the reduction was made for groups.
+            The group of each example, if the reduction was made for groups; or its share of each, of shape `(N, G)`.
         weights
             How much each example counts, from 0 up; alike without. `labels != ignore_index` leaves out what a loss
             ignores. Where nothing counts the result is 0, without gradient.
@@ -63,8 +63,12 @@ class Reduction(nn.Module, ABC):
         if (groups is None) != (self.num_groups is None):
             raise InputError("give groups in forward and num_groups to the reduction, or neither")
         if groups is not None and self.num_groups is not None:
-            _check_shape("groups", groups, losses)
-            batch = group_means(batch, groups.flatten(), self.num_groups)
+            soft = groups.is_floating_point()
+            expected = (losses.numel(), self.num_groups) if soft else tuple(losses.shape)
+            if tuple(groups.shape) != expected:
+                kind = "shares of groups (floats)" if soft else "groups"
+                raise InputError(f"{kind} must have the shape {expected}; got {tuple(groups.shape)}")
+            batch = group_means(batch, groups if soft else groups.flatten(), self.num_groups)
         return self.reduce(batch)
 
     @abstractmethod
@@ -72,8 +76,16 @@ class Reduction(nn.Module, ABC):
         """The robust mean; it takes no branch on a value."""
 
 
-def group_means(batch: Batch, groups: Int[Tensor, " n"], num_groups: int) -> Batch:
+def group_means(batch: Batch, groups: Shaped[Tensor, "n *groups"], num_groups: int) -> Batch:
     """The mean loss of each group and the group's share; a group that is absent has loss 0 and share 0."""
+    shares, sums = _group_sums(batch, groups, num_groups)
+    return Batch(sums / torch.where(shares > 0, shares, 1.0), shares, batch.present)
+
+
+def _group_sums(batch: Batch, groups: Tensor, num_groups: int) -> tuple[Tensor, Tensor]:
+    if groups.is_floating_point():
+        soft = groups.to(batch.losses)
+        return batch.reference @ soft, (batch.reference * batch.losses) @ soft
     if groups.device.type == "cpu" and not torch.compiler.is_compiling():
         wrong = (groups < 0) | (groups >= num_groups)
         if bool(wrong.any()):
@@ -81,8 +93,7 @@ def group_means(batch: Batch, groups: Int[Tensor, " n"], num_groups: int) -> Bat
     groups = groups.long()
     empty = torch.zeros(num_groups, dtype=batch.losses.dtype, device=batch.losses.device)
     shares = empty.scatter_add(0, groups, batch.reference)
-    sums = empty.scatter_add(0, groups, batch.reference * batch.losses)
-    return Batch(sums / torch.where(shares > 0, shares, 1.0), shares, batch.present)
+    return shares, empty.scatter_add(0, groups, batch.reference * batch.losses)
 
 
 def _batch(losses: Tensor, weights: Tensor | None) -> Batch:
@@ -107,8 +118,3 @@ def _weighted(losses: Tensor, weights: Tensor, even: Tensor) -> Batch:
     present = mass > 0
     reference = torch.where(present, weights / torch.where(present, mass, 1.0), even)
     return Batch(torch.where(weights > 0, losses, 0.0), reference, present)
-
-
-def _check_shape(name: str, array: Tensor, losses: Tensor) -> None:
-    if array.shape != losses.shape:
-        raise InputError(f"{name} must have the losses' shape {tuple(losses.shape)}; got {tuple(array.shape)}")

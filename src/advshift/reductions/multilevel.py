@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from advshift.errors import InputError
@@ -69,7 +69,7 @@ class MultiLevel(Reduction):
     def forward(
         self,
         losses: Shaped[Tensor, "*shape"],
-        groups: Int[Tensor, "*others"] | None = None,
+        groups: Shaped[Tensor, "*others"] | None = None,
         *,
         weights: Shaped[Tensor, "*more"] | None = None,
     ) -> Float[Tensor, ""]:
