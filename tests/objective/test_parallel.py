@@ -51,6 +51,12 @@ def test_one_graph_in_two_processes(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["advshift", "tilted"])
+def test_several_labels_an_example(name: str, tmp_path: Path) -> None:
+    check(name, "labels", 2, tmp_path)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("commits", ["forward", "attached", "manual"])
 @pytest.mark.parametrize("name", ["advshift", "exact", "tilted", "group-dro"])

@@ -186,8 +186,8 @@ class RobustObjective(Committer):
             held.pending[...] += seen
             seen = combined(seen, self.process_group)
         class_weights = self._class_weights(held, seen)
-        commits = moving and self._committer == "forward"
-        return class_weights, self._move(held) if commits else None
+        total = self._move(held) if moving and self._committer == "forward" else None
+        return class_weights, None if batch.labels.ndim == 2 else total  # soft labels may sum to another number
 
     def _collect(self, batch: Batch, into: Array) -> None:
         collect(batch, into, clip=self.adversary.clip, raises=self.non_finite == "raise")

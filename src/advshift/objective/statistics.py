@@ -1,7 +1,7 @@
-"""The vector that a batch adds to `pending`: class losses, class counts, and the number of examples.
+"""The vector that a batch adds to `pending`: class losses, class counts, and the number of examples left out.
 
-The counts leave out what is not finite; their sum is short of the number of examples by what was left out. The vector
-adds up over micro-batches and over processes, so that both cost one addition or one collective.
+Left out is what is not finite. The vector adds up over micro-batches and over processes, so that both cost one addition
+or one collective.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["as_class_losses", "collect", "combined", "shard_share", "world_size"
 
 
 def collect(batch: Batch, into: Float[Array, "numbers"], *, clip: float, raises: bool) -> None:
-    """Add a batch's clipped class losses, its class counts, and the number of its examples."""
+    """Add a batch's clipped class losses, its class counts, and how many of its examples were left out."""
     losses, labels, kept = _arrays(batch, numpy=isinstance(into, np.ndarray))
     finite = losses - losses == 0
     if labels.ndim == 2:
@@ -32,16 +32,17 @@ def collect(batch: Batch, into: Float[Array, "numbers"], *, clip: float, raises:
         finite = finite & (mass - mass == 0)
         labels = restrict(labels, finite[:, None], 0.0)
     counted = finite if kept is None else finite & kept
-    size = losses.shape[0] if kept is None else kept.sum()
-    if raises and bool(counted.sum() < size):
+    xp = namespace(losses)
+    left_out = (losses.shape[0] if kept is None else kept.sum()) - xp.count_nonzero(counted)
+    if raises and bool(left_out > 0):
         raise InputError(
-            f"{int(size - counted.sum())} losses are not finite; look at the logits, or pass non_finite='skip' "
+            f"{int(left_out)} losses are not finite; look at the logits, or pass non_finite='skip' "
             "to count such losses and go on"
         )
     clipped = restrict(at_most(losses, clip), counted, 0.0)
-    ones = namespace(losses).astype(counted, losses.dtype)
+    ones = xp.astype(counted, losses.dtype)
     add_class_sums(into[:-1].reshape(2, -1), clipped, ones, labels)
-    into[-1] += size
+    into[-1] += left_out
 
 
 def _arrays(batch: Batch, *, numpy: bool) -> tuple[Array, Array, Array | None]:

@@ -161,7 +161,7 @@ class Tracker(nn.Module):
         if reference is not held.reference:
             held.reference[...] = reference
         held.steps[...] += happened
-        held.skipped[...] += pending[-1] - losses.total
+        held.skipped[...] += pending[-1]
         held.pending[...] = 0.0
         return losses.total
 
