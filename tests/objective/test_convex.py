@@ -105,6 +105,8 @@ LONG_CASES = [
     ("advshift", KL, None, 2500, {"radius": 0.2, "clip": 1e6, **ASCENT}),
     ("advshift", KL, 64, 3000, {"radius": 0.2, "clip": 1e6, **ASCENT}),
     ("class-cvar", CVAR, None, 2500, {"level": 0.6, "momentum": 0.99}),
+    ("class-cvar", CVAR, 128, 5000, {"level": 0.6, "momentum": 0.998}),
+    ("group-dro", GROUP, 200, 6000, {"step_size": 0.02}),
     ("agnostic", GROUP, None, 2500, {"step_size": 0.02}),
 ]
 
