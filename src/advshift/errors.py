@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["AdvshiftError", "InputError", "Interrupted", "MissingDependencyError", "require"]
+__all__ = ["AdvshiftError", "InputError", "Interrupted", "MissingDependencyError", "as_number", "require"]
 
 import importlib
+from numbers import Real
 from types import ModuleType
+from typing import Any
 
 
 class AdvshiftError(Exception):
@@ -25,6 +27,15 @@ class MissingDependencyError(AdvshiftError, ImportError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional dependency: run  pip install 'advshift[{extra}]'")
+
+
+def as_number(value: Any) -> float:
+    """A number as a float; for anything else nan, which lies in no range, so that the check of a range refuses it.
+
+    >>> as_number(2), as_number("2")
+    (2.0, nan)
+    """
+    return float(value) if isinstance(value, Real) else float("nan")
 
 
 def require(module: str, feature: str, extra: str) -> ModuleType:

@@ -426,3 +426,28 @@ LOGITS = torch.zeros(3, CLASSES)
 def test_bad_input_has_its_sentence(call, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Focal(gamma="2"), "gamma must be a number from 0 up; got '2'"),
+        (lambda: Focal(label_smoothing="x"), "label_smoothing must be a share"),
+        (lambda: Focal(ignore_index="x"), "ignore_index must be a label"),
+        (lambda: LDAM([3, 4], largest_margin="x"), "largest margin"),
+        (lambda: LDAM([3, 4], scale="x"), "scale"),
+        (lambda: LDAM(["a", "b"]), "class_counts must hold one number per class; got"),
+        (lambda: LogitAdjusted([3, 4], temperature="1"), "temperature must be a finite number"),
+        (lambda: ClassBalanced([3, 4], beta="x"), "beta must be a number"),
+        (lambda: DeferredWeights([3, 4], start_after="0.8"), "start_after must be"),
+        (lambda: DeferredWeights([3, 4], start_after=True), "start_after must be"),
+        (lambda: DeferredWeights([3, 4], total_steps="10"), "give total_steps"),
+        (lambda: DeferredWeights([3, 4], start_after=1, class_weights=[1, -2]), "finite numbers from 0 up"),
+        (lambda: DeferredWeights([3, 4], start_after=1).attach(None), "needs a torch optimizer; got NoneType"),
+        (lambda: Focal()(LOGITS, [0, 1, 2]), "must be tensors; got Tensor and list. Convert with"),
+        (lambda: Focal()(LOGITS, -torch.ones(3, CLASSES)), "soft labels must be shares from 0 up; got -1"),
+    ],
+)
+def test_input_of_another_kind_has_its_sentence(call, message: str, no_shape_checks: None) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

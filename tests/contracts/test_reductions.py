@@ -619,3 +619,29 @@ LOSSES = torch.rand(4)
 def test_bad_input_has_its_sentence(call, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: CVaR("0.5"), "alpha must be a share"),
+        (lambda: DualCVaR("0.5"), "alpha must be a share"),
+        (lambda: KL(0.1, clip="2"), "clip must be a positive loss"),
+        (lambda: DualChiSquare("1"), "radius must be a finite number"),
+        (lambda: PenalisedChiSquare("1"), "penalty must be a positive"),
+        (lambda: Hashimoto("1"), "threshold must be a finite"),
+        (lambda: Tilted("1"), "tilt must be a finite"),
+        (lambda: StreamingTilted(1.0, rate="x"), "rate"),
+        (lambda: DORO(0.5, epsilon="x"), "epsilon must be a share"),
+        (lambda: MultiLevel(CVaR(0.5), smallest="2", largest=8), "even number"),
+        (lambda: MultiLevel(None, smallest=2, largest=8), "the reduction that is estimated; got None"),
+        (lambda: WorstCaseMean("kl"), "feared must be a set of advshift.sets"),
+        (lambda: Mean(num_groups=2.5), "num_groups must be a whole number"),
+        (lambda: Mean()([1.0, 2.0]), "losses must be a tensor; got list. Convert with"),
+        (lambda: Mean()(LOSSES, weights=[1, 1, 1, 1]), "weights must be a tensor; got list"),
+        (lambda: Mean(num_groups=2)(LOSSES, [0, 1, 0, 1]), "groups must be a tensor; got list"),
+    ],
+)
+def test_input_of_another_kind_has_its_sentence(call, message: str, no_shape_checks: None) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

@@ -305,6 +305,7 @@ BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"label_smoothing": 0.1, "loss": nn.functional.cross_entropy}, "give it to loss"),
     ({"class_weights": [1.0, 2.0, 3.0], "loss": "focal"}, "give them to loss"),
     ({"loss": "ldam"}, "made from class counts; pass class_counts="),
+    ({"loss": "ldam", "num_groups": 3, "class_counts": COUNTS}, "where those are of groups, the loss itself"),
     ({"loss": "focul"}, "did you mean 'focal'"),
     ({"reduction": "average"}, "unknown reduction 'average'"),
     ({"class_weights": [1.0, 2.0]}, "class_weights must be one number per class: 3"),

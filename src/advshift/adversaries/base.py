@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, cast, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.numerics.backend import is_torch, namespace, restrict, to_host
 from advshift.types import Array
 
@@ -119,7 +118,7 @@ def check_number(
     name: str, value: Any, *, low: float, high: float = float("inf"), open_low: bool = False, finite: bool = False
 ) -> float:
     """Return a number as a float, or say which range it should lie in."""
-    number = float(value) if isinstance(value, Real) else float("nan")
+    number = as_number(value)
     inside = (low < number if open_low else low <= number) and number <= high
     if not inside or (finite and number == float("inf")):
         above = f"above {low:g}" if open_low else f"from {low:g}"

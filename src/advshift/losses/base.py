@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.numerics.backend import as_numpy
 from advshift.types import ArrayLike
 
@@ -39,8 +39,10 @@ class Loss(nn.Module, ABC):
 
     def __init__(self, *, label_smoothing: float = 0.0, ignore_index: int = IGNORED) -> None:
         super().__init__()
-        if not 0.0 <= label_smoothing <= 1.0:
+        if not 0.0 <= as_number(label_smoothing) <= 1.0:
             raise InputError(f"label_smoothing must be a share from 0 to 1; got {label_smoothing!r}")
+        if isinstance(ignore_index, bool) or not isinstance(ignore_index, int):
+            raise InputError(f"ignore_index must be a label, an integer; got {ignore_index!r}")
         self.label_smoothing, self.ignore_index = label_smoothing, ignore_index
 
     def forward(
@@ -126,11 +128,14 @@ def per_class(values: Float[Tensor, " own"], logits: Float[Tensor, "batch classe
     return values.to(logits).reshape(-1, *[1] * (logits.ndim - 2))
 
 
-def check_inputs(logits: Tensor, labels: Tensor, ignore_index: int = IGNORED) -> Tensor:
+def check_inputs(logits: Any, labels: Any, ignore_index: int = IGNORED) -> Tensor:
     """Refuse logits and labels that do not fit together; return the logits in float32 at least.
 
     That every label is the index of a class is checked on the host only: to look would make an accelerator wait.
     """
+    if not (isinstance(logits, Tensor) and isinstance(labels, Tensor)):
+        kinds = f"{type(logits).__name__} and {type(labels).__name__}"
+        raise InputError(f"logits and labels must be tensors; got {kinds}. Convert with torch.as_tensor")
     if not logits.is_floating_point() or logits.ndim < 2:
         kind = f"shape {tuple(logits.shape)} and dtype {logits.dtype}"
         raise InputError(f"logits must be floating-point of shape (batch, classes, ...); got {kind}")
@@ -147,6 +152,8 @@ def _check_soft(logits: Tensor, labels: Tensor) -> None:
             f"labels of dtype {labels.dtype} are soft labels, which need the logits' shape {tuple(logits.shape)}; "
             f"got {tuple(labels.shape)}. Give class indices as integers: labels.long()"
         )
+    if labels.device.type == "cpu" and not torch.compiler.is_compiling() and bool((labels < 0).any()):
+        raise InputError(f"soft labels must be shares from 0 up; got {float(labels.min()):g}")
 
 
 def _check_indices(logits: Tensor, labels: Tensor, ignore_index: int) -> None:
@@ -169,7 +176,10 @@ def _check_indices(logits: Tensor, labels: Tensor, ignore_index: int) -> None:
 
 def check_counts(class_counts: ArrayLike, what: str) -> np.ndarray:
     """The training examples per class in float64; raise unless there is at least one class and no class is empty."""
-    counts: np.ndarray = as_numpy(class_counts).astype(np.float64)
+    try:
+        counts: np.ndarray = as_numpy(class_counts).astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"class_counts must hold one number per class; got {class_counts!r}") from None
     if counts.ndim != 1 or counts.size == 0:
         raise InputError(f"class_counts must hold one number per class; got an array of shape {counts.shape}")
     if not bool(np.all(np.isfinite(counts) & (counts > 0))):

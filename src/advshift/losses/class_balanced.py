@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.losses.base import IGNORED, check_counts
 from advshift.losses.cross_entropy import CrossEntropy
 from advshift.types import ArrayLike
@@ -24,7 +24,7 @@ def effective_number_weights(class_counts: ArrayLike, beta: float = 0.9999) -> F
     >>> effective_number_weights([1000, 10], beta=1.0)
     tensor([0.0198, 1.9802])
     """
-    if not 0.0 <= beta <= 1.0:
+    if not 0.0 <= as_number(beta) <= 1.0:
         raise InputError(f"beta must be a number from 0 to 1; got {beta!r}")
     counts = check_counts(class_counts, "weighting by the effective number")
     effective = counts if beta == 1.0 else -np.expm1(counts * np.log(beta)) if beta > 0.0 else np.ones_like(counts)

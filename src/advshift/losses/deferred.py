@@ -6,12 +6,13 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.losses.base import Loss, check_counts
 from advshift.losses.class_balanced import effective_number_weights
 from advshift.losses.cross_entropy import CrossEntropy
 from advshift.losses.ldam import LDAM
 from advshift.numerics.autograd import moves_state
+from advshift.numerics.backend import as_numpy
 from advshift.types import ArrayLike
 
 __all__ = ["LDAMDRW", "DeferredWeights"]
@@ -101,6 +102,8 @@ class DeferredWeights(Loss):
 
     def attach(self, optimizer: torch.optim.Optimizer) -> torch.utils.hooks.RemovableHandle:
         """Count the steps that an optimiser takes, and not the forward passes."""
+        if not hasattr(optimizer, "register_step_post_hook"):
+            raise InputError(f"attach needs a torch optimizer; got {type(optimizer).__name__}")
         self.update = "manual"
         return optimizer.register_step_post_hook(lambda *_: self.step())
 
@@ -162,13 +165,13 @@ class LDAMDRW(DeferredWeights):
 
 def _first_step(start_after: int | float, total_steps: int | None) -> int:
     """The number of steps without weights."""
-    if isinstance(start_after, int) and start_after >= 0:
+    if isinstance(start_after, int) and not isinstance(start_after, bool) and start_after >= 0:
         return start_after
-    if not 0.0 <= start_after <= 1.0:
+    if isinstance(start_after, bool) or not 0.0 <= as_number(start_after) <= 1.0:
         raise InputError(
             f"start_after must be a number of steps, or a share of training from 0 to 1; got {start_after!r}"
         )
-    if total_steps is None or total_steps <= 0:
+    if total_steps is None or not as_number(total_steps) > 0:
         raise InputError(f"start_after={start_after!r} is a share of training: give total_steps, a positive number")
     return round(start_after * total_steps)
 
@@ -176,7 +179,9 @@ def _first_step(start_after: int | float, total_steps: int | None) -> int:
 def _weights(class_counts: ArrayLike, class_weights: ArrayLike | None, beta: float) -> Tensor:
     if class_weights is None:
         return effective_number_weights(class_counts, beta)
-    weights = torch.as_tensor(class_weights).to(torch.get_default_dtype())
+    weights = torch.as_tensor(as_numpy(class_weights)).to(torch.get_default_dtype())
+    if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        raise InputError(f"class_weights must be finite numbers from 0 up; got {class_weights!r}")
     if weights.shape != check_counts(class_counts, "deferred re-weighting").shape:
         raise InputError(f"class_weights must hold one number per class; got shape {tuple(weights.shape)}")
     return weights

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.losses.base import IGNORED, Loss, check_inputs, expected_loss
 
 __all__ = ["Focal", "focal", "focal_penalty"]
@@ -60,7 +60,7 @@ class Focal(Loss):
 
     def __init__(self, *, gamma: float = 2.0, label_smoothing: float = 0.0, ignore_index: int = IGNORED) -> None:
         super().__init__(label_smoothing=label_smoothing, ignore_index=ignore_index)
-        if not gamma >= 0.0:
+        if not as_number(gamma) >= 0.0:
             raise InputError(f"gamma must be a number from 0 up; got {gamma!r}")
         self.gamma = gamma
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.losses.base import IGNORED, Loss, check_counts, check_inputs, expected_loss, per_class
 from advshift.types import ArrayLike
 
@@ -19,7 +19,7 @@ def ldam_margins(class_counts: ArrayLike, largest: float = 0.5) -> Float[Tensor,
     >>> ldam_margins([10_000, 16, 1])
     tensor([0.0500, 0.2500, 0.5000])
     """
-    if not largest > 0.0:
+    if not as_number(largest) > 0.0:
         raise InputError(f"the largest margin must be positive; got {largest!r}")
     margins = check_counts(class_counts, "a margin by class size") ** -0.25
     return torch.tensor(margins * (largest / margins.max()), dtype=torch.get_default_dtype())
@@ -120,7 +120,7 @@ class LDAM(Loss):
         ignore_index: int = IGNORED,
     ) -> None:
         super().__init__(label_smoothing=label_smoothing, ignore_index=ignore_index)
-        if not scale > 0.0:
+        if not as_number(scale) > 0.0:
             raise InputError(f"the scale of the cosines must be positive; got {scale!r}")
         self.scale = scale
         self.register_buffer("margins", ldam_margins(class_counts, largest_margin))

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.losses.base import IGNORED, Loss, check_counts, check_inputs, expected_loss, per_class
 from advshift.types import ArrayLike
 
@@ -72,7 +72,7 @@ class LogitAdjusted(Loss):
         ignore_index: int = IGNORED,
     ) -> None:
         super().__init__(label_smoothing=label_smoothing, ignore_index=ignore_index)
-        if not np.isfinite(temperature):
+        if not np.isfinite(as_number(temperature)):
             raise InputError(f"the temperature must be a finite number; got {temperature!r}")
         self.temperature = temperature
         counts = check_counts(class_counts, "logit adjustment")

@@ -154,7 +154,8 @@ def _named_loss(name: str, wanted: Mapping[str, Any], **offered: Any) -> PerExam
     kind = LOSSES[name]
     known = inspect.signature(kind).parameters
     if "class_counts" in known and offered["class_counts"] is None:
-        raise InputError(f"the loss {name!r} is made from class counts; pass class_counts=")
+        advice = "pass class_counts=, or, where those are of groups, the loss itself"
+        raise InputError(f"the loss {name!r} is made from class counts; {advice}")
     for option in wanted:
         if option not in known:
             raise InputError(f"the loss {name!r} takes no {option}; build the loss and pass it as loss=")

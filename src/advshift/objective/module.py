@@ -124,7 +124,13 @@ class RobustObjective(Committer):
             even_shards,
         )
         self.loss = build_loss(
-            loss, label_smoothing, ignore_index, class_weights, class_counts, num_classes, total_steps
+            loss,
+            label_smoothing,
+            ignore_index,
+            class_weights,
+            class_counts if num_groups is None else None,  # of groups they are not the loss's
+            num_classes,
+            total_steps,
         )
         self._reader = Reader(num_classes, num_groups, ignore_index, class_dim)
         self._of_the_batch = self.adversary.immediate or self.weighting == "class-means"

@@ -36,8 +36,8 @@ class Reduction(nn.Module, ABC):
 
     def __init__(self, *, num_groups: int | None = None) -> None:
         super().__init__()
-        if num_groups is not None and num_groups < 1:
-            raise InputError(f"num_groups must be a positive number; got {num_groups!r}")
+        if num_groups is not None and (not isinstance(num_groups, int) or num_groups < 1):
+            raise InputError(f"num_groups must be a whole number from 1 up; got {num_groups!r}")
         self.num_groups = num_groups
 
     def forward(
@@ -59,6 +59,9 @@ class Reduction(nn.Module, ABC):
             How much each example counts, from 0 up; alike without. `labels != ignore_index` leaves out what a loss
             ignores. Where nothing counts the result is 0, without gradient.
         """
+        for name, array in (("losses", losses), ("groups", groups), ("weights", weights)):
+            if not isinstance(array, Tensor) and (array is not None or name == "losses"):
+                raise InputError(f"{name} must be a tensor; got {type(array).__name__}. Convert with torch.as_tensor")
         batch = _batch(losses, weights)
         if (groups is None) != (self.num_groups is None):
             raise InputError("give groups in forward and num_groups to the reduction, or neither")

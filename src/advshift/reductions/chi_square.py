@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.numerics.truncation import truncate_to_excess
 from advshift.reductions.base import Batch, Reduction
 from advshift.reductions.worst_case import WorstCaseMean
@@ -69,7 +69,7 @@ class PenalisedChiSquare(Reduction):
 
     def __init__(self, penalty: int | float, *, num_groups: int | None = None) -> None:
         super().__init__(num_groups=num_groups)
-        if not 0.0 < penalty < float("inf"):
+        if not 0.0 < as_number(penalty) < float("inf"):
             raise InputError(f"the penalty must be a positive number; got {penalty!r}")
         self.penalty = penalty
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.numerics.filling import fill
 from advshift.reductions.base import Batch, Reduction
 from advshift.reductions.worst_case import WorstCaseMean
@@ -92,6 +92,6 @@ class DualCVaR(Reduction):
 
 def check_share(alpha: int | float) -> float:
     """Raise unless `alpha` is a share of the losses."""
-    if not 0.0 < alpha <= 1.0:
+    if not 0.0 < as_number(alpha) <= 1.0:
         raise InputError(f"alpha must be a share of the losses, above 0 and up to 1; got {alpha!r}")
     return float(alpha)

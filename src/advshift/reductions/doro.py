@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.numerics.filling import fill
 from advshift.reductions.cvar import check_share
 from advshift.reductions.worst_case import STEPS, WorstCaseMean, worst_case_weights
@@ -60,7 +60,7 @@ class DORO(WorstCaseMean):
         steps: int = STEPS,
         num_groups: int | None = None,
     ) -> None:
-        if not 0.0 <= epsilon < 1.0:
+        if not 0.0 <= as_number(epsilon) < 1.0:
             raise InputError(f"epsilon must be a share from 0 to below 1; got {epsilon!r}")
         super().__init__(_feared(alpha, feared), steps=steps, num_groups=num_groups)
         self.epsilon = epsilon

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.numerics.truncation import truncate_to_divergence
 from advshift.reductions.base import Batch, Reduction
 
@@ -36,7 +36,7 @@ class Hashimoto(Reduction):
 
     def __init__(self, threshold: int | float, *, num_groups: int | None = None) -> None:
         super().__init__(num_groups=num_groups)
-        if not math.isfinite(threshold):
+        if not math.isfinite(as_number(threshold)):
             raise InputError(f"the threshold must be a finite number; got {threshold!r}")
         self.threshold = threshold
 
@@ -79,7 +79,7 @@ class DualChiSquare(Reduction):
 
     def __init__(self, radius: int | float, *, threshold: int | float = 0.0, num_groups: int | None = None) -> None:
         super().__init__(num_groups=num_groups)
-        if not 0.0 <= radius < float("inf"):
+        if not 0.0 <= as_number(radius) < float("inf"):
             raise InputError(f"the radius must be a finite number from 0 up; got {radius!r}")
         self.radius = radius
         self.threshold = nn.Parameter(torch.tensor(float(threshold)))

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.reductions.base import Batch, Reduction
 
 __all__ = ["MultiLevel"]
@@ -43,10 +43,12 @@ class MultiLevel(Reduction):
     name = "multilevel"
 
     def __init__(self, reduction: Reduction, *, smallest: int, largest: int) -> None:
+        if not isinstance(reduction, Reduction):
+            raise InputError(f"the first argument is the reduction that is estimated; got {reduction!r}")
         super().__init__(num_groups=reduction.num_groups)
-        if smallest < 2 or smallest % 2:
+        if not isinstance(smallest, int) or smallest < 2 or smallest % 2:
             raise InputError(f"the smallest batch must be an even number from 2 up; got {smallest!r}")
-        levels = round(math.log2(largest / smallest)) if largest >= smallest else -1
+        levels = round(math.log2(largest / smallest)) if as_number(largest) >= smallest else -1
         if levels < 0 or smallest << levels != largest:
             raise InputError(f"the largest batch must be {smallest} times a power of two; got {largest!r}")
         if next(reduction.buffers(), None) is not None:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.numerics.autograd import moves_state
 from advshift.reductions.base import Batch, Reduction
 
@@ -96,7 +96,7 @@ class StreamingTilted(Reduction):
         super().__init__(num_groups=num_groups)
         if tilt == 0:
             raise InputError("a stream needs a tilt other than 0; at 0 use Mean")
-        if not 0.0 < rate <= 1.0:
+        if not 0.0 < as_number(rate) <= 1.0:
             raise InputError(f"the rate must be above 0 and up to 1; got {rate!r}")
         self.tilt, self.rate = _check_tilt(tilt), rate
         self.register_buffer("estimate", torch.zeros(()))
@@ -124,6 +124,6 @@ class StreamingTilted(Reduction):
 
 
 def _check_tilt(tilt: int | float) -> float:
-    if not math.isfinite(tilt):
+    if not math.isfinite(as_number(tilt)):
         raise InputError(f"the tilt must be a finite number; got {tilt!r}. For the largest loss use AverageTopK(1)")
     return float(tilt)

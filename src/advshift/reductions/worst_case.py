@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from advshift.errors import InputError
+from advshift.errors import InputError, as_number
 from advshift.reductions.base import Batch, Reduction
 from advshift.sets import UncertaintySet
 
@@ -63,9 +63,11 @@ class WorstCaseMean(Reduction):
         num_groups: int | None = None,
     ) -> None:
         super().__init__(num_groups=num_groups)
-        if clip is not None and not clip > 0.0:
+        if not isinstance(feared, UncertaintySet):
+            raise InputError(f"feared must be a set of advshift.sets, for example KLBall(0.1); got {feared!r}")
+        if clip is not None and not as_number(clip) > 0.0:
             raise InputError(f"clip must be a positive loss, or None; got {clip!r}")
-        if steps < 1:
+        if not isinstance(steps, int) or steps < 1:
             raise InputError(f"steps must be a positive number; got {steps!r}")
         self.feared, self.clip, self.steps = feared, clip, steps
 
