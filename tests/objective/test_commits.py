@@ -393,6 +393,15 @@ def test_a_batch_of_nothing_but_infinite_losses_moves_nothing() -> None:
     assert (int(objective.steps), int(objective.skipped)) == (0, 4)
 
 
+@pytest.mark.parametrize("name", ["agnostic", "class-cvar", "group-dro"])
+def test_finite_losses_whose_sum_is_not_do_not_poison_the_state(name: str) -> None:
+    objective = RobustObjective(name, class_counts=COUNTS, loss=lambda logits, _: logits[:, 0])
+    for size in (3e38, 1.0):
+        loss = objective(torch.full((12, CLASSES), size, requires_grad=True), torch.arange(12) % CLASSES)
+    assert torch.isfinite(loss)
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in objective.state_dict().values())
+
+
 def test_losses_that_are_not_finite_raise_if_so_chosen() -> None:
     _, _, objective = setting(non_finite="raise")
     before = snapshot(objective)

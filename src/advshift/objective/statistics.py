@@ -22,6 +22,8 @@ from advshift.types import Array
 
 __all__ = ["as_class_losses", "collect", "combined", "shard_share", "world_size"]
 
+LARGEST = 1e30  # what a loss counts at most, lest a sum of finite losses is infinite
+
 
 def collect(batch: Batch, into: Float[Array, "numbers"], *, clip: float, raises: bool) -> None:
     """Add a batch's clipped class losses, its class counts, and how many of its examples were left out."""
@@ -39,7 +41,7 @@ def collect(batch: Batch, into: Float[Array, "numbers"], *, clip: float, raises:
             f"{int(left_out)} losses are not finite; look at the logits, or pass non_finite='skip' "
             "to count such losses and go on"
         )
-    clipped = restrict(at_most(losses, clip), counted, 0.0)
+    clipped = restrict(at_most(losses, min(clip, LARGEST)), counted, 0.0)
     ones = xp.astype(counted, losses.dtype)
     add_class_sums(into[:-1].reshape(2, -1), clipped, ones, labels)
     into[-1] += left_out
