@@ -175,8 +175,9 @@ def test_examples_do_not_mix(name: str) -> None:
 @given(st.integers(0, 1000), st.floats(0.01, 3.0))
 def test_a_higher_score_of_the_label_costs_less(name: str, seed: int, more: float) -> None:
     logits, labels = _data(rows=4, seed=seed)
+    logits = 0.25 * logits
     loss = MAKE[name]().eval()
-    raised = logits + more * functional.one_hot(labels, CLASSES)
+    raised = logits + 0.25 * more * functional.one_hot(labels, CLASSES)
     assert (loss(raised, labels) < loss(logits, labels)).all()
     assert (loss(logits, labels) >= 0).all()
 
@@ -194,7 +195,7 @@ def test_linear_in_the_label(name: str, seed: int, share: float) -> None:
     torch.testing.assert_close(mixed, share * loss(logits, labels) + (1 - share) * loss(logits, other))
 
 
-@names
+@pytest.mark.parametrize("name", [name for name in MAKE if "ldam" not in name])
 @pytest.mark.parametrize("size", [1e3, 1e30])
 def test_extreme_logits_stay_finite(name: str, size: float) -> None:
     logits = torch.tensor([[size, 0.0, 0.0, -size], [0.0, 0.0, size, size]], requires_grad=True)
@@ -408,6 +409,7 @@ LOGITS = torch.zeros(3, CLASSES)
         (lambda: CrossEntropy()(LOGITS, torch.tensor([0, 1, 2]), torch.ones(5)), "for 5 classes; the logits have 4"),
         (lambda: LDAM([3, 0]), r"positive count for every class; 1 of 2"),
         (lambda: LDAM([3]), "two classes"),
+        (lambda: LDAM(COUNTS)(3.0 + LOGITS, torch.tensor([0, 1, 2])), "from -1 to 1; got 3. Let the model end in"),
         (lambda: LDAM([[3, 4]]), "one number per class"),
         (lambda: LDAM([3, 4], largest_margin=0.0), "largest margin"),
         (lambda: LDAM([3, 4], scale=-1.0), "scale"),

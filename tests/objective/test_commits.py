@@ -306,7 +306,7 @@ def test_half_precision_with_a_scaler(name: str) -> None:
 
 def test_deferred_weights_count_optimiser_steps_with_an_attached_objective() -> None:
     model, optimizer, _ = setting()
-    objective = RobustObjective("erm", class_counts=COUNTS, loss="ldam-drw", total_steps=5)
+    objective = RobustObjective("erm", class_counts=COUNTS, loss="deferred", total_steps=5)
     assert (objective.loss.start, objective.loss.update) == (4, "forward")
     objective.attach(optimizer)
     x, y = batch(0)
@@ -324,7 +324,7 @@ def test_deferred_weights_count_optimiser_steps_with_an_attached_objective() -> 
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda objective: pickle.loads(pickle.dumps(objective))])
 def test_a_copy_of_an_attached_objective_is_not_attached(way: Any) -> None:
     model, optimizer, _ = setting()
-    objective = RobustObjective("advshift", class_counts=COUNTS, loss="ldam-drw", total_steps=5)
+    objective = RobustObjective("advshift", class_counts=COUNTS, loss="deferred", total_steps=5)
     objective.attach(optimizer)
     x, y = batch(0)
     objective(model(x), y).backward()

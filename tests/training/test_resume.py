@@ -91,6 +91,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "held-out": {"objective": {"adversary_data": "held-out", "reference": "estimated"}},
     "deferred": {
         "objective": {"adversary": "erm", "radius": None, "loss": "ldam-drw"},
+        "model": {"head": "cosine"},
         "augmentation": {"cutmix": None, "mixup": None},
     },
     "dropout": {

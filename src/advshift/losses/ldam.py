@@ -12,6 +12,8 @@ from advshift.types import ArrayLike
 
 __all__ = ["LDAM", "NormalisedLinear", "ldam", "ldam_margins", "margin_log_probabilities"]
 
+ROUNDING = 0.02  # by how much a cosine of half precision may pass one
+
 
 def ldam_margins(class_counts: ArrayLike, largest: float = 0.5) -> Float[Tensor, " classes"]:
     """Margins `m_y ∝ n_y^{-1/4}`, scaled so that the rarest class has the `largest`.
@@ -61,6 +63,18 @@ def ldam(
         label_smoothing=label_smoothing,
         ignore_index=ignore_index,
     )
+
+
+def _check_cosines(logits: Tensor) -> None:
+    """Refuse what cannot be cosines, where looking makes nothing wait."""
+    if logits.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    largest = float(logits.detach().abs().nan_to_num(0.0).max()) if logits.numel() else 0.0
+    if largest > 1.0 + ROUNDING:
+        raise InputError(
+            f"LDAM's logits are cosines, from -1 to 1; got {largest:.3g}. Let the model end in "
+            "advshift.losses.NormalisedLinear in place of its last Linear (in a recipe: model.head = 'cosine')"
+        )
 
 
 class NormalisedLinear(nn.Module):
@@ -129,4 +143,5 @@ class LDAM(Loss):
 
     def log_probabilities(self, logits: Float[Tensor, "batch classes *rest"]) -> Float[Tensor, "batch classes *rest"]:
         """See `Loss`."""
+        _check_cosines(logits)
         return margin_log_probabilities(self.scale * logits, self.scale * per_class(self.margins, logits))
