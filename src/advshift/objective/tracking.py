@@ -110,7 +110,7 @@ class Tracker(nn.Module):
         """`KL(π ‖ p)` of the distribution from the reference."""
         distribution = self.distribution
         importance = self._importance(distribution, self.reference)
-        divergence: Tensor = torch.special.xlogy(distribution, importance).sum()
+        divergence: Tensor = torch.special.xlogy(distribution, importance).sum().clamp_min(0.0)  # rounding aside
         return divergence
 
     def metrics(self) -> dict[str, float]:
