@@ -271,6 +271,39 @@ def test_a_step_that_the_gradient_scaler_skips_leaves_pending() -> None:
     torch.testing.assert_close(objective.distribution, plain.distribution, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["advshift", "exact"])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+def test_a_fused_optimiser_skips_within_its_step(kind: Any, name: str) -> None:
+    """The scaler calls its `step` after an overflow, too: the kernel does nothing, and so must the hook."""
+    model, _, _ = setting()
+    optimizer = kind(model.parameters(), lr=0.1, fused=True)
+    objective, plain = (
+        RobustObjective(name, class_counts=COUNTS, radius=0.1, loss=loss, total_steps=9) for loss in ("deferred", None)
+    )
+    objective.attach(optimizer)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    logits = []
+    for overflows in (True, False):
+        x, y = batch(int(overflows))
+        before = snapshot(objective), model.weight.clone()
+        logits.append(model(x))
+        scaler.scale(objective(logits[-1], y)).backward()
+        pending = objective.pending.clone()
+        assert model.weight.grad is not None
+        if overflows:
+            model.weight.grad[0, 0] = float("inf")
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        assert torch.equal(model.weight, before[1]) == overflows
+        if overflows:
+            assert unchanged(objective, before[0] | {"pending": pending})
+    assert (objective.steps, objective.loss.steps) == (1, 1)
+    assert not objective.pending.any()
+    plain(torch.cat(logits).detach().requires_grad_(), torch.cat([batch(1)[1], batch(0)[1]]))
+    torch.testing.assert_close(objective.distribution, plain.distribution)
+
+
 @pytest.mark.parametrize("name", ["advshift", "exact", "group-dro"])
 def test_half_precision_with_a_scaler(name: str) -> None:
     """Real overflows: the first scales are too large for float16, so that the scaler skips the first steps."""

@@ -11,7 +11,7 @@ from advshift.losses.base import Loss, check_counts
 from advshift.losses.class_balanced import effective_number_weights
 from advshift.losses.cross_entropy import CrossEntropy
 from advshift.losses.ldam import LDAM
-from advshift.numerics.autograd import moves_state
+from advshift.numerics.autograd import moves_state, step_happened
 from advshift.numerics.backend import as_numpy
 from advshift.types import ArrayLike
 
@@ -105,7 +105,10 @@ class DeferredWeights(Loss):
         if not hasattr(optimizer, "register_step_post_hook"):
             raise InputError(f"attach needs a torch optimizer; got {type(optimizer).__name__}")
         self.update = "manual"
-        return optimizer.register_step_post_hook(lambda *_: self.step())
+        return optimizer.register_step_post_hook(lambda own, *_: self._count(step_happened(own)))
+
+    def _count(self, stepped: Tensor | None) -> None:
+        self.steps.add_(1 if stepped is None else stepped.to(self.steps))
 
     def log_probabilities(self, logits: Float[Tensor, "batch classes *rest"]) -> Float[Tensor, "batch classes *rest"]:
         """See `Loss`."""

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from advshift.errors import InputError
 
-__all__ = ["moves_state"]
+if TYPE_CHECKING:
+    from torch import Tensor, optim
+
+__all__ = ["moves_state", "step_happened"]
+
+
+def step_happened(optimizer: optim.Optimizer) -> Tensor | None:
+    """Within an optimiser's post-hook, whether its step happened: a flag on the device, or None where it did for sure.
+
+    A gradient scaler does not call an optimiser's `step` after an overflow; but one with `fused=True` it does call, and
+    hands it `found_inf`, on which the kernel itself then does nothing.
+    """
+    overflow: Tensor | None = getattr(optimizer, "found_inf", None)
+    return None if overflow is None else overflow.sum() == 0
 
 
 def moves_state(*, training: bool, what: str, instead: str) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 from advshift.adversaries.base import check_choice
 from advshift.errors import InputError
 from advshift.losses import DeferredWeights
+from advshift.numerics.autograd import step_happened
 from advshift.objective.reading import PerExampleLoss
 from advshift.objective.tracking import Tracker
 from advshift.types import Array
@@ -59,7 +60,7 @@ class Committer(Tracker):
             raise InputError(f"the objective's update is {self._committer!r} already; {advice}")
         if not hasattr(optimizer, "register_step_post_hook"):
             raise InputError(f"attach needs a torch optimizer; got {type(optimizer).__name__}")
-        self._hooks.append(optimizer.register_step_post_hook(lambda *_: self._finish()))
+        self._hooks.append(optimizer.register_step_post_hook(lambda own, *_: self._finish(step_happened(own))))
         if isinstance(self.loss, DeferredWeights) and self.loss.update == "forward":
             self._hooks.append(self.loss.attach(optimizer))
         self._committer = "attached"
@@ -81,8 +82,8 @@ class Committer(Tracker):
             )
         self._finish()
 
-    def _finish(self) -> None:
-        self._commit()
+    def _finish(self, stepped: Tensor | None = None) -> None:
+        self._commit(stepped)
         self._last = None
 
     def _remember(self, class_weights: Array, share: Tensor | None) -> None:

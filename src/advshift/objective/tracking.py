@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from advshift.adversaries import Adversary, ClassLosses
 from advshift.adversaries.base import check_number
 from advshift.errors import InputError
-from advshift.numerics.backend import calmly, choose, namespace, readable, restrict
+from advshift.numerics.backend import calmly, choose, is_torch, namespace, readable, restrict
 from advshift.objective.building import known_reference
 from advshift.objective.statistics import as_class_losses, combined
 from advshift.types import Array, ArrayLike
@@ -141,14 +141,22 @@ class Tracker(nn.Module):
         return distribution if self.start == 0 else choose(held.steps >= self.start, distribution, held.reference)
 
     @torch.no_grad()
-    def _commit(self) -> None:
-        """Let adversary and reference step on what is pending, and clear it."""
+    def _commit(self, stepped: Tensor | None = None) -> None:
+        """Let adversary and reference step on what is pending, and clear it; not where `stepped` is false."""
         held = self._held()
-        calmly(held.reference, self._move, held)
+        if stepped is None:
+            calmly(held.reference, self._move, held)
+            return
+        whole = stepped.to(self.reference)
+        calmly(held.reference, self._move, held, whole if is_torch(held.pending) else whole.numpy())
 
-    def _move(self, held: Held) -> Array:
-        """Write the next state, reference and counts into the buffers; return how many examples counted."""
-        pending = combined(held.pending, self.process_group)
+    def _move(self, held: Held, whole: Array | None = None) -> Array:
+        """Write the next state, reference and counts into the buffers; return how many examples counted.
+
+        Where `whole` is 0 nothing moves, and what is pending stays.
+        """
+        own = held.pending if whole is None else held.pending * whole
+        pending = combined(own, self.process_group)
         losses = as_class_losses(pending)
         happened = losses.total > 0
         waiting = self.start > 0 and not self.adversary.warms_up
@@ -162,7 +170,7 @@ class Tracker(nn.Module):
             held.reference[...] = reference
         held.steps[...] += happened
         held.skipped[...] += pending[-1]
-        held.pending[...] = 0.0
+        held.pending[...] -= own
         return losses.total
 
     def _next_reference(self, held: Held, losses: ClassLosses, happened: Array) -> Array:
