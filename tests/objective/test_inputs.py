@@ -120,6 +120,18 @@ def test_groups_take_the_place_of_classes() -> None:
     torch.testing.assert_close(objective.pending[:2], torch.stack([losses[::2].sum(), losses[1::2].sum()]))
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_group_of_an_image_is_that_of_its_pixels(soft: bool) -> None:
+    logits = torch.randn(2, 3, 4, 5, generator=GENERATOR).requires_grad_()
+    labels = torch.randint(0, 3, (2, 4, 5), generator=GENERATOR)
+    given = functional.one_hot(labels, 3).movedim(-1, 1).float() if soft else labels
+    sites = torch.tensor([1, 0])
+    one, other = (RobustObjective("group-dro", num_classes=3, num_groups=2, update="manual") for _ in range(2))
+    pixels = one(logits, given, groups=sites[:, None, None].expand(2, 4, 5))
+    torch.testing.assert_close(other(logits, given, groups=sites), pixels)
+    torch.testing.assert_close(one.pending, other.pending)
+
+
 def test_any_loss_per_example() -> None:
     def squared(predictions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return (predictions[:, 0] - targets) ** 2

@@ -155,7 +155,7 @@ class RobustObjective(Committer):
         labels
             Class indices of shape `(N, ...)`, or soft labels of the logits' shape.
         groups
-            With `num_groups`: a group index per example.
+            With `num_groups`: a group index per example; for dense prediction one per image will do.
         """
         batch = self._read(logits, labels, groups)
         if self.training and _in_backward():

@@ -126,13 +126,15 @@ class Reader:
             logits = logits.movedim(self.class_dim, 1)
             labels = labels.movedim(self.class_dim, 1) if labels.is_floating_point() else labels
         soft = labels.is_floating_point()
+        shape = tuple(labels.shape[:1] + labels.shape[2:]) if soft else tuple(labels.shape)
+        if groups is not None and tuple(groups.shape) == shape[:1]:
+            groups = groups.view(-1, *[1] * (len(shape) - 1)).expand(shape)  # one for all pixels of an image
         self._check_shapes(logits, labels, groups, soft=soft)
         if not soft and labels.dtype != torch.int64:
             labels = labels.long()
         kept = None if soft else self._kept(labels.flatten())
         index = labels if kept is None else labels.masked_fill(~kept.view(labels.shape), 0)
         losses = loss(logits, labels if isinstance(loss, CrossEntropy) else index)
-        shape = tuple(labels.shape[:1] + labels.shape[2:]) if soft else tuple(labels.shape)
         if tuple(losses.shape) != shape:
             raise InputError(
                 f"the loss must return one number per example, of shape {shape}; got {tuple(losses.shape)}. "
