@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,6 +137,17 @@ def test_a_missing_file(
         _load("cifar10", write_archive(tmp_path / "x.tar.gz", {"cifar-10-batches-py": cifar10_python}))
 
 
+def _folded(depth: int) -> Any:
+    """A small list whose elements, counted through, are more than any memory holds."""
+    value: Any = 0
+    for _ in range(depth):
+        value = [value, value]
+    return value
+
+
+FOLDED = _folded(60)
+
+
 @pytest.mark.parametrize(
     ("record", "match"),
     [
@@ -146,6 +158,8 @@ def test_a_missing_file(
         ({"data": np.zeros((2, 3071), np.uint8), "labels": [0, 1]}, "3072 bytes"),
         ({"data": np.zeros((2, 3072)), "labels": [0, 1]}, "3072 bytes"),
         ({"data": [[1], [2, 3]], "labels": [0, 1]}, "3072 bytes"),
+        ({"data": FOLDED, "labels": [0, 1]}, "3072 bytes"),
+        ({"data": np.zeros((2, 3072), np.uint8), "labels": FOLDED}, "3072 bytes"),
         ({"data": np.zeros((2, 3072), np.uint8), "labels": ["a", "b"]}, "3072 bytes"),
         ([1, 2], "holds no 'data'"),
     ],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advshift.data import unpickling
+import advshift
 from advshift.data.unpickling import load_plain
 from advshift.errors import InputError
 
@@ -94,13 +96,63 @@ def test_protocol_4_cannot_walk_through_attributes() -> None:
 
 
 def test_builders_cannot_be_changed() -> None:
-    """`BUILD` sets attributes of what a pickle got hold of; ours have none that can be set."""
-    for state in (b"}U\x06_buildNs", b"N}U\x06_buildNs\x86"):
-        raw = b"\x80\x02" + _global("_codecs", "encode") + state + b"b."
+    """`BUILD` sets attributes of what a pickle got hold of; ours does not."""
+    for state in (b"}U\x05buildNs", b"N}U\x05buildNs\x86"):
         with pytest.raises(InputError):
-            load_plain(raw, "batch")
+            load_plain(b"\x80\x02" + _global("_codecs", "encode") + state + b"b.", "batch")
     assert load_plain(pickle.dumps(b"abc", protocol=2), "batch") == b"abc"
-    assert not hasattr(unpickling._Builder, "__dict__") or "_build" in unpickling._Builder.__slots__
+
+
+def test_empty_byte_strings_and_arrays_name_no_length() -> None:
+    """Python 3 writes them for protocol 2 as a call of `bytes`, to which another pickle might hand a size."""
+    empty = {"raw": b"", "data": np.zeros((0, 3), np.uint8)}
+    found = load_plain(pickle.dumps(empty, protocol=2), "batch")
+    assert found["raw"] == b""
+    assert found["data"].shape == (0, 3)
+    with pytest.raises(InputError, match="cannot read 'batch'"):
+        load_plain(b"\x80\x02" + _global("__builtin__", "bytes") + b"J\xff\xff\xff\x7f\x85R.", "batch")
+
+
+TUPLE_IN_TUPLE = b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\x01s."
+HUGE = {
+    "a place of the memory": b"\x80\x02]r\x00\x00\x00\x7f.",
+    "the same as text": b"]p2130706432\n.",
+    "a byte string": b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"abc.",
+    "a byte array": b"\x80\x05\x96" + struct.pack("<Q", 1 << 40) + b"abc.",
+    "a number": b"\x80\x02\x8b\xff\xff\xff\x7fabc.",
+    "digits": b"I" + b"9" * 1_000_000 + b"\n.",
+    "a name": b"\x80\x02c" + b"a" * 1_000_000 + b"\nb\n.",
+    "tuples in tuples as a key": TUPLE_IN_TUPLE,
+}
+
+
+def test_claims_of_size_take_neither_room_nor_the_process() -> None:
+    """With the standard unpickler the first two take 16 GB, and the last one ends the process."""
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))"
+    code = f"{limited}\nfrom tests.data.test_unpickling import say_what_comes\nsay_what_comes()"
+    root = Path(advshift.__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": f"{root}:{Path(__file__).parents[2]}", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[:2] == ["[]", "[]"]  # whose number is only a name
+    assert all(line.startswith("cannot read 'batch'") and len(line) < 250 for line in said[2:])
+    assert len(said) == len(HUGE)
+
+
+def say_what_comes() -> None:
+    for raw in HUGE.values():
+        try:
+            sys.stdout.write(f"{load_plain(raw, 'batch')}\n")
+        except InputError as error:
+            sys.stdout.write(f"{error}\n")
+
+
+@pytest.mark.parametrize("raw", [b"cos\x1b[31m\nsystem\n.", b"Pabc\n.", b"\x80\x04\x8c\x03a\nb\x8c\x01c\x93."])
+def test_what_a_file_says_cannot_speak_to_the_terminal(raw: bytes) -> None:
+    with pytest.raises(InputError) as caught:
+        load_plain(raw, "batch")
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -111,13 +163,22 @@ def test_builders_cannot_be_changed() -> None:
         np.zeros(2, dtype=[("a", "i4")]),
         np.array(["2020-01-01"], dtype="datetime64[D]"),
         {1, 2},
+        frozenset([1]),
         object(),
         slice(1),
+        {(1, 2): 3},
     ],
 )
-def test_other_values_are_refused(value: Any) -> None:
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_other_values_are_refused(value: Any, protocol: int) -> None:
     with pytest.raises(InputError, match="cannot read 'batch'"):
-        load_plain(pickle.dumps({"data": value}, protocol=2), "batch")
+        load_plain(pickle.dumps({"data": value}, protocol=protocol), "batch")
+
+
+def test_a_mark_is_no_value() -> None:
+    for raw in (b"(.", b"](a.", b"}((u.", b"(q\x00.", b"(\x85."):
+        with pytest.raises(InputError, match="cannot read 'batch'"):
+            load_plain(b"\x80\x02" + raw, "batch")
 
 
 def test_a_state_cannot_turn_numbers_into_pointers() -> None:

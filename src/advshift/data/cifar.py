@@ -125,21 +125,20 @@ def _examples(
 
 def _from_pickle(edition: Edition, raw: bytes, member: str) -> tuple[np.ndarray, np.ndarray]:
     record = load_plain(raw, member)
-    images = _plain_array(_entry(record, "data", member))
-    labels = _plain_array(_entry(record, edition.label_key, member))
-    if images.dtype != np.uint8 or images.shape != (labels.size, PIXELS) or labels.dtype.kind not in "iu":
+    images = _entry(record, "data", member)
+    labels = _whole_numbers(_entry(record, edition.label_key, member))
+    shape, kind = getattr(images, "shape", None), getattr(images, "dtype", None)
+    if kind != np.uint8 or shape != (labels.size, PIXELS) or labels.dtype.kind not in "iu":
         raise InputError(
             f"{member!r} of {edition.title} must hold {PIXELS} bytes and a whole number per image; fetch it again"
         )
     return images, labels.astype(np.int64)
 
 
-def _plain_array(value: Any) -> np.ndarray:
-    """An array of what a pickle held; what makes none, such as a ragged list, becomes one that fits nowhere."""
-    try:
-        return np.asarray(value)
-    except ValueError:
-        return np.asarray("no array")
+def _whole_numbers(value: Any) -> np.ndarray:
+    """A list of numbers or an array as an array; whatever else a pickle held becomes one that fits nowhere."""
+    flat = isinstance(value, list) and all(isinstance(item, (int, np.integer)) for item in value)
+    return np.asarray(value) if flat or isinstance(value, np.ndarray) else np.asarray("no numbers")
 
 
 def _from_binary(edition: Edition, raw: bytes, member: str) -> tuple[np.ndarray, np.ndarray]:
