@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 import torch
-from torch.nn import functional
 
 from advshift.data import Augmentation, Plan, generator
 from advshift.data.augmentation import _beta, crop_and_flip, cutout, mix
@@ -101,8 +102,7 @@ def test_cutout_by_hand() -> None:
 
 @pytest.mark.parametrize("strength", [0.05, 0.2, 1.0, 4.0])
 def test_the_mixing_weight_is_beta(strength: float) -> None:
-    stream = torch.Generator().manual_seed(1)
-    draws = np.array([_beta(strength, stream) for _ in range(2000)])
+    draws = _beta(torch.full((2000,), strength), torch.Generator().manual_seed(1)).numpy()
     assert np.isfinite(draws).all()
     low = draws[draws < 0.5]  # the other half has values that round to 1
     assert 900 < len(low) < 1100
@@ -110,40 +110,98 @@ def test_the_mixing_weight_is_beta(strength: float) -> None:
     assert scipy.stats.kstest(low, lambda x: 2 * cdf(x)).pvalue > 1e-3
 
 
-def test_mixup_blends_images_and_labels_alike() -> None:
-    images = torch.randn(6, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    labels = torch.tensor([0, 1, 2, 0, 1, 2])
-    mixed, soft = mix(images, labels, Augmentation(mixup=1.0), 3, _plan(6))
-    stream = generator(5, "mix", 0)
-    share, partner = _beta(1.0, stream), torch.randperm(6, generator=stream)
-    torch.testing.assert_close(mixed, share * images + (1 - share) * images[partner])
-    one_hot = functional.one_hot(labels, 3).float()
-    torch.testing.assert_close(soft, share * one_hot + (1 - share) * one_hot[partner])
+def _shares(mixed: torch.Tensor, size: int) -> torch.Tensor:
+    """How much of each image's pixels comes from which image, where image i shows the number i everywhere."""
+    return torch.stack(
+        [torch.bincount(image[0].flatten().long(), minlength=size) / image[0].numel() for image in mixed]
+    )
 
 
-def test_cutmix_weighs_labels_by_the_pixels() -> None:
-    labels = torch.arange(8)
-    images = labels.float()[:, None, None, None].expand(8, 3, 6, 10).contiguous()
-    seen = set()
-    for seed in range(40):
+def _numbered(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    labels = torch.arange(size)
+    return labels.float()[:, None, None, None].expand(size, 3, 6, 10).contiguous(), labels
+
+
+def test_mixup_blends_each_image_by_a_share_of_its_own() -> None:
+    images = torch.randn(7, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    mixed, soft = mix(images, torch.arange(7), Augmentation(mixup=1.0), 7, _plan(7))
+    for index in range(6):
+        share = float(soft[index, index])
+        assert 0.0 < share < 1.0
+        torch.testing.assert_close(float(soft[index, index ^ 1]), 1.0 - share)
+        torch.testing.assert_close(mixed[index], share * images[index] + (1 - share) * images[index ^ 1])
+    assert len(set(soft.diag().tolist())) == 7
+    assert torch.equal(mixed[6], images[6])  # without a neighbour
+    assert soft[6].tolist() == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_the_shares_of_an_epoch_are_those_of_the_distribution() -> None:
+    images, labels = _numbered(64)
+    soft = torch.cat(
+        [mix(images, labels, Augmentation(mixup=0.4), 64, _plan(64, seed))[1].diag() for seed in range(40)]
+    )
+    assert scipy.stats.kstest(soft.numpy(), scipy.stats.beta(0.4, 0.4).cdf).pvalue > 1e-3
+
+
+def test_cutmix_pastes_a_window_of_its_own_and_weighs_labels_by_the_pixels() -> None:
+    images, labels = _numbered(8)
+    windows = set()
+    for seed in range(20):
         mixed, soft = mix(images, labels, Augmentation(cutmix=1.0), 8, _plan(8, seed))
+        torch.testing.assert_close(soft, _shares(mixed, 8))
         for index in range(8):
-            share = torch.bincount(mixed[index, 0].flatten().long(), minlength=8).float() / 60
-            torch.testing.assert_close(soft[index], share)
-        windows = mixed[0, 0] != 0
-        seen.add(int(windows.sum()))
-    assert len(seen) > 10
+            pasted = mixed[index, 0] != index
+            assert set(mixed[index].unique().tolist()) <= {index, index ^ 1}
+            rows, columns = pasted.any(1).nonzero().flatten().tolist(), pasted.any(0).nonzero().flatten().tolist()
+            assert int(pasted.sum()) == len(rows) * len(columns)  # a rectangle
+            assert rows == list(range(rows[0], rows[-1] + 1)) if rows else True
+            windows.add((tuple(rows), tuple(columns)))
+    assert len(windows) > 60
     assert torch.equal(images[:, 0, 0, 0], labels.float())  # the batch itself is left alone
 
 
-def test_both_mixings_take_turns() -> None:
-    images, labels = torch.rand(4, 3, 8, 8), torch.arange(4)
-    blends = 0
-    for seed in range(60):
-        mixed, _ = mix(images, labels, Augmentation(mixup=1.0, cutmix=1.0), 4, _plan(4, seed))
-        known = (mixed[:, None] == images[None]).all(2).any(1)  # a pixel of CutMix is a pixel of some image
-        blends += not bool(known.all())
-    assert 15 < blends < 45
+def test_the_area_of_a_window_is_the_share_where_nothing_is_cut_off() -> None:
+    images = torch.zeros(2000, 1, 64, 64)
+    images[1::2] = 1.0
+    pasted = (mix(images, torch.zeros(2000).long(), Augmentation(cutmix=1.0), 2, _plan(2000))[0] != images)[:, 0]
+    inner = ~(pasted[:, 0].any(1) | pasted[:, -1].any(1) | pasted[:, :, 0].any(1) | pasted[:, :, -1].any(1))
+    areas = pasted[inner].float().mean((1, 2)).numpy()
+    # Given that a square of area a lies inside, its density is that of a uniform share times (1 - √a)².
+    cdf = lambda a: (a - 4 / 3 * a**1.5 + a**2 / 2) / (1 / 6)  # noqa: E731
+    assert len(areas) > 200
+    assert float(np.abs(np.sort(areas) - _quantiles(cdf, len(areas))).max()) < 0.12
+
+
+def _quantiles(cdf: Any, count: int) -> np.ndarray:
+    grid = np.linspace(0, 1, 10_001)
+    return np.interp((np.arange(count) + 0.5) / count, cdf(grid), grid)
+
+
+def test_both_mixings_in_one_batch() -> None:
+    images, labels = torch.rand(200, 3, 8, 8), torch.arange(200)
+    mixed, _ = mix(images, labels, Augmentation(mixup=1.0, cutmix=1.0), 200, _plan(200))
+    neighbours = images[labels ^ 1]
+    pasted = ((mixed == images) | (mixed == neighbours)).all(1).flatten(1).all(1)
+    assert 70 < int(pasted.sum()) < 130
+
+
+@pytest.mark.parametrize("cuts", [(0, 8, 16), (0, 4, 10, 16), (0, 5, 16)])
+@pytest.mark.parametrize("augment", [Augmentation(mixup=0.5), Augmentation(mixup=0.5, cutmix=1.0)])
+def test_processes_mix_as_one(cuts: tuple[int, ...], augment: Augmentation) -> None:
+    images, labels = torch.rand(16, 3, 6, 6), torch.arange(16)
+    whole, soft = mix(images, labels, augment, 16, _plan(16))
+    for first, last in itertools.pairwise(cuts):
+        part = slice(first, last)
+        mixed, labels_of_part = mix(images[part], labels[part], augment, 16, Plan(labels[part], 5, first, 16))
+        apart = [place for place in range(first, last) if not first <= place ^ 1 < last]
+        for place in range(first, last):
+            if place in apart:
+                assert torch.equal(mixed[place - first], images[place])
+                assert float(labels_of_part[place - first, place]) == 1.0
+            else:
+                assert torch.equal(mixed[place - first], whole[place])
+                assert torch.equal(labels_of_part[place - first], soft[place])
+        assert (len(apart) > 0) == bool(first % 2 or last % 2)
 
 
 def test_mixing_leaves_empty_parts_empty() -> None:
@@ -155,6 +213,5 @@ def test_mixing_leaves_empty_parts_empty() -> None:
 
 
 def test_small_strengths_do_not_underflow() -> None:
-    stream = torch.Generator().manual_seed(0)
-    draws = [_beta(1e-3, stream) for _ in range(200)]
+    draws = _beta(torch.full((200,), 1e-3), torch.Generator().manual_seed(0)).tolist()
     assert all(math.isfinite(draw) and 0.0 <= draw <= 1.0 for draw in draws)

@@ -25,6 +25,8 @@ WITHOUT_NORMS: dict[str, Any] = {
     | {"checkpoint_seconds": 600.0},
 }
 
+MIXED = {"mixup": 0.5, "cutmix": 1.0, "cutout": 3}
+
 
 def launch(world: int, *arguments: object, limit: float = 300.0) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(Path(advshift.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
@@ -75,6 +77,14 @@ def compare(full: Any, tmp_path: Path, world: int, tables: dict[str, Any]) -> No
 def test_two_processes_are_one(full: Any, tmp_path: Path) -> None:
     sgd = {"name": "SGD", "lr": 0.05, "momentum": 0.9}
     compare(full, tmp_path, 2, {"optimizer": sgd, "augmentation": {"cutmix": None, "mixup": None}})
+
+
+@pytest.mark.slow
+def test_two_processes_mix_images_as_one(full: Any, tmp_path: Path) -> None:
+    sgd = {"name": "SGD", "lr": 0.05, "momentum": 0.9}
+    compare(
+        full, tmp_path, 2, {"optimizer": sgd, "training": {"batch_size": 64, "max_steps": 4}, "augmentation": MIXED}
+    )
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float, Int, Shaped, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 from torch.nn import functional
 
@@ -93,43 +93,47 @@ def mix(
     classes: int,
     plan: Plan,
 ) -> tuple[Float[Tensor, "batch channels height width"], Float[Tensor, "batch classes"]]:
-    """Mix each image with another of the same process's part of the batch: mixup (blend), or CutMix (paste)."""
-    stream = generator(plan.seed, "mix", plan.first)
-    both = augment.mixup > 0 and augment.cutmix > 0
-    paste = augment.cutmix > 0 and (not both or bool(torch.rand((), generator=stream) < 0.5))
-    strength = augment.cutmix if paste else augment.mixup
-    share = _beta(strength, stream)
-    partner = torch.randperm(len(labels), generator=stream).to(images.device)
-    if paste:
-        images, share = _paste(images, partner, share, stream)
-    else:
-        images = images.lerp(images[partner], 1.0 - share)
+    """Mix each image with its neighbour in the batch by draws of its own: mixup (blend), or CutMix (paste).
+
+    The batch comes in the epoch's random order, so that a neighbour is as good as any other image. Images 2i and 2i + 1
+    of the whole batch are neighbours; one whose neighbour another process holds stays as it is.
+    """
+    own = torch.arange(len(labels))
+    partner = ((plan.first + own) ^ 1) - plan.first
+    partner = torch.where((partner >= 0) & (partner < len(labels)), partner, own).to(images.device, non_blocking=True)
+    weights = _partners_weights(*images.shape[2:], augment, plan).to(images.device, non_blocking=True)
     hard = functional.one_hot(labels, classes).to(images.dtype)
-    return images, hard.lerp(hard[partner], 1.0 - share)
+    soft = hard.lerp(hard[partner], weights.mean((1, 2, 3))[:, None])
+    return images.lerp(images[partner], weights), soft
 
 
-def _paste(
-    images: Float[Tensor, "batch channels height width"],
-    partner: Int[Tensor, " batch"],
-    share: float,
-    stream: torch.Generator,
-) -> tuple[Float[Tensor, "batch channels height width"], float]:
-    """Paste a window of the partner; the share that is left is what the clipped window leaves."""
-    height, width = images.shape[2:]
-    centre = torch.rand(2, generator=stream).tolist()
-    half = math.sqrt(1.0 - share) / 2
-    top, bottom = (round(max(0.0, min(1.0, centre[0] + s * half)) * height) for s in (-1, 1))
-    left, right = (round(max(0.0, min(1.0, centre[1] + s * half)) * width) for s in (-1, 1))
-    images = images.clone()
-    images[:, :, top:bottom, left:right] = images[partner, :, top:bottom, left:right]
-    return images, 1.0 - (bottom - top) * (right - left) / (height * width)
+def _partners_weights(
+    height: int, width: int, augment: Augmentation, plan: Plan
+) -> Float[Tensor, "batch 1 height width"]:
+    """How much of each pixel is the partner's: a share of the whole image, or all of a window."""
+    stream = generator(plan.seed, "mix")
+    draws = torch.rand(3, plan.size, generator=stream)
+    pastes = draws[0] < (0.0 if not augment.cutmix else 0.5 if augment.mixup else 1.0)
+    shares = _beta(torch.where(pastes, augment.cutmix, augment.mixup), stream)
+    half = shares.sqrt() / 2
+    rows, columns = _within(draws[1], half, height), _within(draws[2], half, width)
+    window = (rows[:, :, None] & columns[:, None, :]).float()
+    weights = torch.where(pastes[:, None, None], window, shares[:, None, None])
+    return weights[plan.first : plan.first + len(plan.rows), None]
 
 
-def _beta(strength: float, stream: torch.Generator) -> float:
+def _within(centre: Float[Tensor, " batch"], half: Float[Tensor, " batch"], side: int) -> Bool[Tensor, "batch side"]:
+    """Which pixels along an axis a window covers; what lies outside of the image is cut off."""
+    places = torch.arange(side)
+    first, last = ((centre - half) * side).round(), ((centre + half) * side).round()
+    return (places >= first[:, None]) & (places < last[:, None])
+
+
+def _beta(strengths: Float[Tensor, " batch"], stream: torch.Generator) -> Float[Tensor, " batch"]:
     """Draw from Beta(a, a) by the logarithms of two gamma variates, so that a small `a` does not underflow."""
-    gammas = torch._standard_gamma(torch.full((2,), strength + 1.0), generator=stream).log()
-    gammas = gammas + torch.rand(2, generator=stream).log() / strength
-    return float(torch.softmax(gammas.double(), 0)[0])
+    gammas = torch._standard_gamma((strengths + 1.0).expand(2, -1).contiguous(), generator=stream).log()
+    gammas = gammas + torch.rand(2, len(strengths), generator=stream).log() / strengths
+    return torch.softmax(gammas.double(), 0)[0].float()
 
 
 def _draws(plan: Plan, purpose: str, rows: int) -> Float[Tensor, "rows batch"]:

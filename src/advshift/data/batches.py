@@ -48,7 +48,7 @@ def train_batches(
     """Go through a split in an epoch's own order, from a step on.
 
     Every number that is drawn belongs to the seed, the epoch and the step alone, so that going on in the middle, or on
-    another number of processes, gives the same batches. Mixing alone is within each process's part.
+    another number of processes, gives the same batches; see `mix` for neighbours that two processes hold.
     """
     order = torch.randperm(len(split), generator=generator(seed, "order", epoch))
     steps = islice(enumerate(torch.split(order, batch_size)), start, None)

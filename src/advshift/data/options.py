@@ -106,7 +106,8 @@ class Augmentation(_Options):
     cutout
         Blank a square of this side.
     mixup, cutmix
-        The parameter of the Beta distribution of the mixing weight; 0 for none. With both, a batch gets one of them.
+        The parameter of the Beta distribution of the mixing weight, drawn for each image; 0 for none. With both, an
+        image gets one of them.
     """
 
     crop: Count = 0
