@@ -136,3 +136,23 @@ def test_what_can_be_asked_without_training() -> None:
     shown = CliRunner().invoke(app, ["train", "digits-erm", "seed=7", "--max-steps", "3", "--show"]).output
     assert "seed = 7" in shown
     assert "max_steps = 3" in shown
+
+
+def test_an_interruption_that_python_would_lose_ends_the_command() -> None:
+    """Within an import, Python raises in a callback of its own, prints a traceback, and goes on."""
+    code = """
+import signal, sys, weakref
+from advshift.cli import app
+
+def import_something():
+    thing = type("Thing", (), {})()
+    reference = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+    del thing
+    sys.stdout.write("went on")
+
+app.app = import_something
+app.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.strip() == "advshift: interrupted"

@@ -133,3 +133,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (tmp_path / "set.npz").write_bytes(content)
         with pytest.raises(InputError, match="cannot read"):
             load_data(options)
+    (tmp_path / "set.npz").write_text("a,b,label\n1,2,x\n")  # which NumPy takes for a pickle, and says how to trust it
+    with pytest.raises(InputError, match="it is no NPZ file") as caught:
+        load_data(options)
+    assert "allow_pickle" not in str(caught.value)

@@ -65,6 +65,11 @@ def test_a_crashed_run_says_so(folder: RunFolder) -> None:
 def test_a_damaged_record_is_listed_as_unreadable(folder: RunFolder) -> None:
     folder.record.write_text("{")
     assert list_runs(folder.path.parent)[0].status == "unreadable"
+    folder.write_record({"status": "running"})
+    assert list_runs(folder.path.parent)[0].record["reason"].startswith("what the run's files say does not fit")
+    folder.write_record({"name": "run", "epochs": 3})
+    folder.metrics.write_text("[]\n")
+    assert list_runs(folder.path.parent)[0].status == "unreadable"
     folder.record.write_text('{"schema": "other"}')
     with pytest.raises(InputError, match="does not hold a record of schema"):
         folder.read_record()

@@ -58,6 +58,10 @@ def test_overrides_change_values() -> None:
         ("training", r"an override must read key=value"),
         ("schedule.total_steps=9", r"'schedule': total_steps is set by the engine; leave it out$"),
         ("model.num_classes=9", r"'model': num_classes is set by the engine; leave it out$"),
+        (
+            "objective=advshift",
+            r"'objective' is a table; write objective.key=value, or \[objective\].*; got 'advshift'",
+        ),
         ("name.first=x", r"looks into 'name', which is a value and no table"),
     ],
 )

@@ -148,6 +148,57 @@ def test_a_truncated_last_checkpoint_falls_back(full: Any, digits: DataSet, tmp_
     assert_same(tmp_path / "whole", tmp_path / "cut")
 
 
+def _without(*path: str) -> Any:
+    def change(state: Any) -> None:
+        for key in path[:-1]:
+            state = state[key]
+        del state[path[-1]]
+
+    return change
+
+
+def _with(value: Any, *path: str) -> Any:
+    def change(state: Any) -> None:
+        for key in path[:-1]:
+            state = state[key]
+        state[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (_without("fingerprint"), "KeyError: 'fingerprint'"),
+        (_without("session", "model"), "KeyError: 'model'"),
+        (_without("best"), "KeyError: 'best'"),
+        (_with("x", "session", "optimizer"), "AttributeError"),
+        (_with(torch.zeros(3, 3), "session", "model", "head.weight"), "size mismatch for head.weight"),
+        (_with([], "session", "optimizer", "param_groups"), "different number of parameter groups"),
+        (_with(-5, "session", "step"), "step -5 of 18"),
+        (_with(10**9, "session", "step"), "step 1,000,000,000 of 18"),
+        (_with("{", "history", "rows"), "JSONDecodeError"),
+        (_with("soon", "seconds"), "could not convert"),
+    ],
+)
+def test_a_whole_checkpoint_with_another_content_is_one_sentence(
+    small: Any, digits: DataSet, tmp_path: Path, change: Any, match: str
+) -> None:
+    recipe = small(training={"checkpoint_seconds": 1e-9})
+    with pytest.raises(Killed):
+        train(recipe, tmp_path / "run", reporter=Watcher(9, kill), data=digits)
+    last = tmp_path / "run" / "checkpoints" / "last.pt"
+    state = read_checkpoint(last)
+    change(state)
+    torch.save(state, last)
+    with pytest.raises(InputError, match=match) as caught:
+        train(recipe, tmp_path / "run", resume=True, data=digits)
+    assert "does not fit this run" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    last.unlink()  # as the sentence says
+    assert train(recipe, tmp_path / "run", resume=True, data=digits)["status"] == "finished"
+
+
 def test_files_that_cannot_grow_lose_nothing(full: Any, digits: DataSet, tmp_path: Path) -> None:
     recipe = full()
     train(recipe, tmp_path / "whole", data=digits)

@@ -63,6 +63,7 @@ app.command()(reproduce)
 
 def main() -> None:
     """Run the command line: errors that users can mend are one sentence on standard error, never a traceback."""
+    sys.unraisablehook = _unraisable
     try:
         app()
     except Interrupted as stop:
@@ -79,6 +80,19 @@ def main() -> None:
         _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
 
 
+def _unraisable(lost: sys.UnraisableHookArgs) -> None:
+    """End at a Ctrl-C that came where Python can raise nothing, such as within an import, and would be lost."""
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
+        return
+    _say("interrupted")
+    os._exit(INTERRUPTED)
+
+
 def _fail(message: str, code: int) -> None:
-    typer.secho(f"advshift: {message}", err=True, fg=typer.colors.RED)
+    _say(message)
     sys.exit(code)
+
+
+def _say(message: str) -> None:
+    typer.secho(f"advshift: {message}", err=True, fg=typer.colors.RED)

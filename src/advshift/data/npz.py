@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -61,6 +62,8 @@ def read_npz(options: DataOptions, folder: Path) -> Source:
 def _load(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}; set data.path to an NPZ file")
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"cannot read {str(path)!r}: it is no NPZ file; save the arrays by np.savez")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive}

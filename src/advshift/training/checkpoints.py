@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from advshift.errors import InputError
+from advshift.errors import AdvshiftError, InputError
 
 __all__ = ["Checkpoints", "Found", "read_checkpoint"]
 
@@ -18,10 +19,26 @@ LAST, PREVIOUS, BEST = "last.pt", "last.previous.pt", "best.pt"
 
 
 class Found(NamedTuple):
-    """A checkpoint that was read, and what had to be said on the way."""
+    """A checkpoint that was read, where it lies, and what had to be said on the way."""
 
     state: dict[str, Any]
-    notice: str | None
+    path: Path
+    notice: str | None = None
+
+    @contextlib.contextmanager
+    def taken_over(self) -> Iterator[None]:
+        """While its content is taken over: what is missing or does not fit is one sentence."""
+        try:
+            yield
+        except AdvshiftError:
+            raise
+        except Exception as error:
+            # A whole file with another content: a key is missing, a tensor has another shape, a number is text, ...
+            reason = (str(error).splitlines() or [""])[-1].strip()
+            raise InputError(
+                f"the checkpoint {str(self.path)!r} does not fit this run ({type(error).__name__}: {reason}); take it "
+                "away to go on from the one before it, or begin a new run"
+            ) from error
 
 
 class Checkpoints:
@@ -67,7 +84,7 @@ class Checkpoints:
             except InputError as error:
                 faults.append(str(error))
                 continue
-            return Found(state, f"{faults[0]}; going on from the one before it" if faults else None)
+            return Found(state, path, f"{faults[0]}; going on from the one before it" if faults else None)
         if faults:
             raise InputError(f"no checkpoint of the run can be read: {'; '.join(faults)}")
         return None

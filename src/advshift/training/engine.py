@@ -13,8 +13,9 @@ import torch
 
 from advshift.data import DataSet, load_data
 from advshift.errors import InputError, Interrupted
-from advshift.training.checkpoints import Checkpoints
+from advshift.training.checkpoints import Checkpoints, Found
 from advshift.training.devices import keep_memory, threads
+from advshift.training.failures import in_a_sentence
 from advshift.training.folder import RunFolder
 from advshift.training.history import History, score, summary
 from advshift.training.interruptions import Interruption, interruptions
@@ -57,7 +58,7 @@ def train(
     data
         The data, if it is loaded already.
     """
-    with join_workers() as workers, contextlib.ExitStack() as stack:
+    with in_a_sentence(), join_workers() as workers, contextlib.ExitStack() as stack:
         run = _Run(recipe, RunFolder(folder), workers, reporter if reporter is not None and workers.leads else Silent())
         with torch.random.fork_rng():
             started = workers.together(lambda: run.open(stack, resume=resume))
@@ -125,6 +126,16 @@ class _Run:
         if found is None:
             self.reporter.say("the run holds no checkpoint yet; it begins anew")
             return
+        with found.taken_over():
+            self._take_over(found, record)
+        if len(set(self.workers.gather(self.session.step))) > 1:
+            raise InputError("the processes found different checkpoints; let all of them see the same run folder")
+        if self.workers.leads and self.history.rows:
+            self.history.write(self.folder)
+            self._keep()
+        self.reporter.say(f"resumed after step {self.session.step:,} of {self.session.total_steps:,}")
+
+    def _take_over(self, found: Found, record: Mapping[str, Any]) -> None:
         state = found.state
         if state["fingerprint"] != record["fingerprint"]:
             raise InputError(
@@ -135,14 +146,9 @@ class _Run:
             if notice:
                 self.reporter.say(notice)
         self.session.restore(state["session"])
-        if len(set(self.workers.gather(self.session.step))) > 1:
-            raise InputError("the processes found different checkpoints; let all of them see the same run folder")
         self.history = History.from_state(state["history"])
-        self.best, self.seconds = dict(state["best"]), float(state["seconds"])
-        if self.workers.leads and self.history.rows:
-            self.history.write(self.folder)
-            self._keep()
-        self.reporter.say(f"resumed after step {self.session.step:,} of {self.session.total_steps:,}")
+        self.best = {name: state["best"][name] for name in self.best}
+        self.seconds = float(state["seconds"])
 
     def _train(self, interruption: Interruption) -> None:
         session = self.session

@@ -256,6 +256,8 @@ def _fault(error: ValidationError, tree: Mapping[str, Any]) -> str:
             if place == ["data"]
             else (f"{name!r} is missing; add it")
         )
+    if fault["type"] == "model_type":
+        return f"{name!r} is a table; write {name}.key=value, or [{name}] in the file; got {fault['input']!r}"
     reason = fault["msg"].removeprefix("Value error, ")
     came = "" if isinstance(fault["input"], Mapping) else f"; got {fault['input']!r}"
     return f"{name!r}: {reason[:1].lower()}{reason[1:]}{came}"

@@ -37,9 +37,13 @@ def list_runs(root: str | Path) -> list[RunInfo]:
 
 def _look(folder: RunFolder) -> RunInfo:
     try:
-        record, rows = folder.read_record(), folder.read_metrics()
-    except (InputError, ValueError) as error:
-        return RunInfo(folder.path, folder.path.name, "unreadable", 0, 0, None, {"reason": str(error)})
+        return _described(folder, folder.read_record(), folder.read_metrics())
+    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = str(error) if isinstance(error, InputError) else f"what the run's files say does not fit ({error!r})"
+        return RunInfo(folder.path, folder.path.name, "unreadable", 0, 0, None, {"reason": reason})
+
+
+def _described(folder: RunFolder, record: dict[str, Any], rows: list[dict[str, Any]]) -> RunInfo:
     status = str(record.get("status", "unknown"))
     if status == "running" and not folder.in_use():
         status = "crashed"

@@ -178,6 +178,8 @@ class Session:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self.step = int(state["step"])
+        if not 0 <= self.step <= self.total_steps:
+            raise ValueError(f"step {self.step:,} of {self.total_steps:,}")
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.objective.load_state_dict(state["objective"])
@@ -208,6 +210,6 @@ def _load_weights(model: nn.Module, source: str) -> None:
         state = read_checkpoint(path)
     try:
         model.load_state_dict(state["session"]["model"])
-    except RuntimeError as error:
+    except (RuntimeError, KeyError, TypeError) as error:
         fault = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise InputError(f"training.initial_weights: {source!r} is of another model: {fault}") from None
