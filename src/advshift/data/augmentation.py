@@ -101,7 +101,8 @@ def mix(
     own = torch.arange(len(labels))
     partner = ((plan.first + own) ^ 1) - plan.first
     partner = torch.where((partner >= 0) & (partner < len(labels)), partner, own).to(images.device, non_blocking=True)
-    weights = _partners_weights(*images.shape[2:], augment, plan).to(images.device, non_blocking=True)
+    height, width = images.shape[2:]
+    weights = _partners_weights(height, width, augment, plan).to(images.device, non_blocking=True)
     hard = functional.one_hot(labels, classes).to(images.dtype)
     soft = hard.lerp(hard[partner], weights.mean((1, 2, 3))[:, None])
     return images.lerp(images[partner], weights), soft
