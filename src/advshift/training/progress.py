@@ -78,14 +78,15 @@ class _Paced(Silent):
     def step(self, epoch: int, epochs: int, step: int, steps: int, examples: int) -> None:
         """See `Reporter`."""
         now = time.monotonic()
-        if self._first is None:
-            self._first, self._began = step - 1, now
+        if self._first is None:  # the clock starts at its end
+            self._first, self._began = step, now
+            return
         self._examples += examples
         if now - self._shown < self.seconds:
             return
         self._shown = now
         passed = max(now - self._began, 1e-9)
-        left = passed / max(step - self._first, 1) * (steps - step)
+        left = passed / (step - self._first) * (steps - step)
         line = (
             f"epoch {epoch}/{epochs}   step {step:,}/{steps:,}   {self._examples / passed:,.0f} examples/s   "
             f"{duration(left)} left"
