@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,9 +113,13 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise InputError(f"there is no checkpoint {str(path)!r}") from None
+    except pickle.UnpicklingError:  # torch's own words advise to read it all the same
+        raise InputError(
+            f"the checkpoint {str(path)!r} is damaged or not one of ours (it asks for more than tensors and plain values)"
+        ) from None
     except Exception as error:
-        # A damaged archive raises what it likes; one that asks for code raises an UnpicklingError.
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        # A damaged archive raises what it likes.
+        reason = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0]
         raise InputError(f"the checkpoint {str(path)!r} is damaged or not one of ours ({reason})") from None
     if not isinstance(state, dict) or state.get("schema") != SCHEMA:
         raise InputError(f"the checkpoint {str(path)!r} does not hold a state of schema {SCHEMA!r}")
