@@ -115,7 +115,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise InputError(f"there is no checkpoint {str(path)!r}") from None
     except pickle.UnpicklingError:  # torch's own words advise to read it all the same
         raise InputError(
-            f"the checkpoint {str(path)!r} is damaged or not one of ours (it asks for more than tensors and plain values)"
+            f"the checkpoint {str(path)!r} is damaged or not one of ours (it asks for more than tensors and plain "
+            "values)"
         ) from None
     except Exception as error:
         # A damaged archive raises what it likes.
