@@ -188,6 +188,6 @@ def _padded(image: Picture) -> Picture:
 
 
 def _reason(error: Exception) -> str:
-    """Pillow's words without its address of the buffer."""
-    text = str(error).partition("\n")[0]
+    """Pillow's words without its address of the buffer, as a part of a sentence."""
+    text = str(error).partition("\n")[0].rstrip(".")
     return "it is no image that Pillow knows" if "cannot identify image" in text else text or type(error).__name__
