@@ -253,9 +253,12 @@ def test_a_finished_run_is_left_as_it_is(small: Any, digits: DataSet, tmp_path: 
 def test_a_resumed_run_says_with_what_else_it_computes(small: Any, digits: DataSet, tmp_path: Path) -> None:
     with pytest.raises(Killed):
         train(small(training={"threads": 1}), tmp_path / "run", reporter=Watcher(9, kill), data=digits)
-    watcher = Watcher()
+    watcher, file = Watcher(), tmp_path / "run" / "run.json"
+    record = json.loads(file.read_text())
+    assert set(record["versions"]) == {"advshift", "torch", "numpy", "python"}
+    file.write_text(json.dumps(record | {"instructions": "another"}))
     train(small(training={"threads": 2}), tmp_path / "run", resume=True, reporter=watcher, data=digits)
-    assert any("threads: 1 → 2" in line for line in watcher.said)
+    assert any("instructions: another → " in line and "threads: 1 → 2" in line for line in watcher.said)
 
 
 def start(recipe: Path, folder: Path) -> subprocess.Popen[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 import advshift
@@ -17,7 +18,7 @@ from advshift.training.session import Session
 __all__ = ["changes", "describe", "introduction", "peak_memory", "training_mix"]
 
 # What resumed numbers depend on, down to the last bit.
-SURROUNDINGS = ("versions", "device", "precision", "world", "threads")
+SURROUNDINGS = ("versions", "device", "instructions", "precision", "world", "threads")
 
 
 def describe(session: Session) -> dict[str, Any]:
@@ -30,9 +31,11 @@ def describe(session: Session) -> dict[str, Any]:
         "versions": {
             "advshift": advshift.__version__,
             "torch": torch.__version__,
+            "numpy": np.__version__,
             "python": platform.python_version(),
         },
         "device": _device_name(session.workers.device),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "precision": session.formats.precision,
         "world": session.workers.world,
         "threads": session.threads,
