@@ -32,13 +32,22 @@ def test_size(world, method, draws):
 
 
 def test_size_when_classes_are_missing(world):
-    values = []
+    """A class that the target lacks is held at zero: that is no reason to call a prediction deviating."""
+    tests = []
     for seed in range(120):
         generator = np.random.default_rng(seed)
         source, labels = world.draw(generator, world.uniform, 800, every_class=True)
         target, _ = world.draw(generator, np.array([0.6, 0.4, 0, 0, 0]), 400)
-        values.append(shift_test(source, labels, target, method="chi-square").p_value)
-    assert np.mean(np.array(values) <= 0.05) <= 0.1
+        tests.append(shift_test(source, labels, target, method="chi-square"))
+    assert np.mean([test.p_value <= 0.05 for test in tests]) <= 0.1
+    assert np.mean([test.class_p_values.min() <= 0.05 for test in tests]) <= 0.12
+
+
+def test_no_class_deviates_where_all_together_fit(world):
+    for test in _p_values(world, 10, method="chi-square"):
+        level = 0.5 * test.p_value
+        assert test._replace(class_p_values=np.zeros(5)).deviating(level) == []
+        assert test._replace(class_p_values=np.zeros(5)).deviating(test.p_value) == [0, 1, 2, 3, 4]
 
 
 def test_power_against_a_new_class(world):

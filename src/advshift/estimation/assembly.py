@@ -219,7 +219,7 @@ def _is_degenerate(estimate: PriorEstimate) -> bool:
 
 
 def _test_fields(test: ShiftTest | None, classes: tuple[Label, ...], rows: int) -> dict[str, Any] | None:
-    """The test, and the deviating classes if all together do not fit; a class of few rows is not judged by itself."""
+    """The test, and the deviating classes; one of few rows is not judged by itself."""
     if test is None:
         return None
     judged = np.maximum(test.observed, test.expected) * rows >= FEWEST
@@ -228,7 +228,7 @@ def _test_fields(test: ShiftTest | None, classes: tuple[Label, ...], rows: int) 
         "degrees": test.degrees,
         "p_value": test.p_value,
         "level": LEVEL,
-        "deviating": [classes[k] for k in test.deviating(LEVEL) if test.p_value <= LEVEL and judged[k]],
+        "deviating": [classes[k] for k in test.deviating(LEVEL) if judged[k]],
     }
 
 

@@ -38,7 +38,7 @@ class ShiftTest(NamedTuple):
     prior
         The nearest mixture.
     class_p_values
-        The same for the predictions of each class, adjusted for testing all of them (Holm).
+        The same for the predictions of each class, from the chi-square limit, adjusted for testing all of them (Holm).
     observed, expected
         The shares of the predicted classes in the target and in the nearest mixture.
     """
@@ -52,7 +52,9 @@ class ShiftTest(NamedTuple):
     expected: Float[Array, " classes"]
 
     def deviating(self, level: float = 0.05) -> list[int]:
-        """The predicted classes that deviate at this level, the clearest first."""
+        """The predicted classes that deviate at this level, the clearest first; none where all fit together."""
+        if self.p_value > level:
+            return []
         order = np.argsort(self.class_p_values, kind="stable")
         return [int(name) for name in order if self.class_p_values[name] <= level]
 
@@ -174,8 +176,11 @@ def _bootstrap(
 
 
 def _class_p_values(shares: Array, fit: _Fit, cells: Array) -> Float[Array, " classes"]:
-    """Per predicted class, the chi-square of its cells' residuals under their own covariance; adjusted after Holm."""
-    inner = shares[fit.used]
+    """Per predicted class, the chi-square of its cells' residuals under their own covariance; adjusted after Holm.
+
+    The fit takes up what the classes in the mixture can explain; one at zero is held by its bound and explains nothing.
+    """
+    inner = shares[np.ix_(fit.used, fit.prior > 0)]
     explained = inner @ tangent_inverse(inner.T @ fit.weight @ inner) @ inner.T
     spread = fit.noise - explained
     place = np.cumsum(fit.used) - 1
