@@ -387,6 +387,14 @@ def test_bad_input(
     assert said in refused(monkeypatch, capsys, "estimate", "source.csv", "target.csv", "--json", "e.json")
 
 
+def test_arrays_without_an_example(
+    monkeypatch: pytest.MonkeyPatch, files: tuple, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez("target.npz", probabilities=np.zeros((0, 3)))
+    said = refused(monkeypatch, capsys, "estimate", "source.csv", "target.npz")
+    assert "target.npz has arrays but no examples in them" in said
+
+
 def test_a_source_without_some_class(
     monkeypatch: pytest.MonkeyPatch, files: tuple, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -417,7 +425,7 @@ def test_a_class_never_predicted(
     assert "never predicts class 'owl'" in capsys.readouterr().out
     assert EstimateRecord.read("e.json").diagnostics.never_predicted == ["owl"]
     said = refused(monkeypatch, capsys, "estimate", "source.csv", "target.csv", "--hard")
-    assert "class 'owl' is never predicted on source.csv, and the confusion matrix is singular" in said
+    assert "the model never predicts class 'owl' on source.csv, and the confusion matrix is singular" in said
     assert "--method rlls" in said
 
 
@@ -427,8 +435,10 @@ def test_a_singular_confusion_matrix(
     _, labels, *_ = files
     table("source.csv", np.tile([0.5, 0.3, 0.2], (800, 1)), labels)
     said = refused(monkeypatch, capsys, "estimate", "source.csv", "target.csv", "--method", "bbse")
+    assert "never predicts classes 'dog', 'owl' on source.csv" in said
     assert "singular (rank 1 for 3 classes)" in said
     assert "--method em or rlls" in said
+    assert said == refused(monkeypatch, capsys, "estimate", "source.csv", "target.csv", "--method", "gls")
     assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--method", "rlls", "--json", "e.json") == 0
     record = EstimateRecord.read("e.json")
     assert record.diagnostics.rank == 1

@@ -320,7 +320,7 @@ def saved_examples() -> int:
     return int(json.loads(Path("s.json").read_text())["monitor"]["examples"])
 
 
-def test_a_table_in_the_order_of_its_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_in_the_order_of_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import duckdb
 
     lines = Path("stream.csv").read_text().splitlines()[1:]
@@ -331,8 +331,14 @@ def test_a_table_in_the_order_of_its_times(monkeypatch: pytest.MonkeyPatch) -> N
     Path("table.csv").write_text(f"when,{HEADER}\n" + "\n".join(stamped) + "\n")
     duckdb.execute("COPY (SELECT * FROM 'table.csv') TO 'table.parquet' (FORMAT parquet)")
     for kind in ("csv", "parquet"):
-        arguments = ("source.csv", f"table.{kind}", "--time", "when", "--every", "1d", "--log", f"{kind}.jsonl", "-q")
+        arguments = ("source.csv", f"table.{kind}", "--time", "when", "--every", "1d", "--log", f"{kind}.jsonl")
         assert run(monkeypatch, *arguments) == 0
+        names, first, *_ = capsys.readouterr().out.splitlines()
+        under = names.index("kl from training")
+        assert names[:under].strip() == "until"
+        assert first[:under].startswith("2026-01-01")
+        assert first[under - 1] == " "
+        assert first[under] != " "
     assert run(monkeypatch, "source.csv", "stream.csv", "--every", "200", "--log", "lines.jsonl", "-q") == 0
     tables = [[one["shares"] for one in records(f"{name}.jsonl")[1:]] for name in ("csv", "parquet", "lines")]
     assert len(tables[0]) == 10

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from advshift import __version__
 from advshift.audit.labels import Label
-from advshift.audit.readers.outputs import Outputs, some
+from advshift.audit.readers.outputs import Outputs, named_classes
 from advshift.errors import InputError
 from advshift.estimation.choosing import Confusion, chosen_calibration, chosen_method, confusion_of, make_estimator
 from advshift.estimation.notices import warnings_of
@@ -112,8 +112,8 @@ def _check(source: Outputs, target: Outputs) -> Any:
     absent = [label for label, count in zip(source.classes, source.counts, strict=True) if count == 0]
     if absent:
         raise InputError(
-            f"{source.name} has no example of class {some(absent)}, for which there is a probability; leave that "
-            "column out of both files, or add labelled examples"
+            f"{source.name} has no example of {named_classes(absent)}, for which there is a probability; leave "
+            "that column out of both files, or add labelled examples"
         )
     if target.rows < 2:
         raise InputError(f"{target.name} has one row, and a label distribution cannot be estimated from one; give more")

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from advshift.audit.labels import Label
-from advshift.audit.readers.outputs import Outputs, some
+from advshift.audit.readers.outputs import Outputs, named_classes
 from advshift.errors import InputError
 from advshift.priors import CALIBRATIONS, ESTIMATORS, PriorEstimator
 from advshift.priors.base import Source, class_means
@@ -17,6 +17,7 @@ from advshift.types import Array
 __all__ = ["Confusion", "chosen_calibration", "chosen_method", "confusion_of", "make_estimator"]
 
 CALIBRATED = ("em", "mapls")  # the methods that believe the probabilities
+INVERTING = ("bbse", "gls")  # the methods that have no answer where the confusion matrix is singular
 HARD = ("bbse", "rlls")  # the methods that predicted classes alone suffice for
 ROWS_A_CLASS = 10  # labelled examples per class from which a calibration has something to learn from
 MOST_CLASSES = 200  # up to which a calibration takes seconds
@@ -87,7 +88,7 @@ def confusion_of(source: Outputs, method: str) -> Confusion:
     spectrum = np.linalg.svd(class_means(Source(rows, labels, None, rows.shape[1]), rows), compute_uv=False)
     rank = int(np.sum(spectrum > RELATIVE * spectrum[0]))
     never = tuple(source.classes[k] for k in np.flatnonzero(np.bincount(guesses, minlength=rows.shape[1]) == 0))
-    if rank < len(source.classes) and method == "bbse":
+    if rank < len(source.classes) and method in INVERTING:
         raise InputError(_unidentified(source, rank, never))
     right = np.bincount(labels[guesses == labels], minlength=len(source.classes))
     condition = float(spectrum[0] / spectrum[-1]) if rank == len(source.classes) else float("inf")
@@ -95,7 +96,7 @@ def confusion_of(source: Outputs, method: str) -> Confusion:
 
 
 def _unidentified(source: Outputs, rank: int, never: tuple[Label, ...]) -> str:
-    reason = f"class {some(never)} is never predicted on {source.name}, and " if never else ""
+    reason = f"the model never predicts {named_classes(never)} on {source.name}, and " if never else ""
     other = "--method rlls" if source.hard else "--method em or rlls"
     return (
         f"{reason}the confusion matrix is singular (rank {rank} for {len(source.classes)} classes), so that several "

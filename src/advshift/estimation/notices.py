@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from advshift.audit.readers.outputs import Outputs, some
+from advshift.audit.readers.outputs import Outputs, named_classes
 from advshift.estimation.choosing import Confusion
 from advshift.types import PriorEstimate
 
@@ -58,8 +58,8 @@ def _of_the_confusion(confusion: Confusion, classes: int, method: str) -> Iterat
     if confusion.never:
         yield (
             "never-predicted",
-            f"The model never predicts class {some(confusion.never)} on the source; its estimated share rests on small "
-            "probabilities alone.",
+            f"The model never predicts {named_classes(confusion.never)} on the source; what is estimated there rests "
+            "on small probabilities alone.",
         )
     if confusion.rank < classes:
         yield (

@@ -171,8 +171,14 @@ class _Watch:
         if self.ledger.saved is not None:
             self.monitor.restore(self.ledger.saved["monitor"])
             self.hearing.noticed(f"going on after {self.monitor.examples + self.monitor.held:,} examples")
-        details = {"source": self.request.source, "stream": self.request.stream, "reference": self.request.reference}
-        first = header(source, self.request.settings, __version__, details)
+        request = self.request
+        details = {
+            "source": request.source,
+            "stream": request.stream,
+            "reference": request.reference,
+            "time": request.time,
+        }
+        first = header(source, request.settings, __version__, details)
         self.ledger.header = first
         self._tell(lambda: self.hearing.opened(first))
 

@@ -7,7 +7,8 @@ from typing import Any
 __all__ = ["beginning", "columns", "sentence"]
 
 MOVED = 3  # classes that a line names
-WIDTHS = (12, 24, 8, 24)
+WIDTHS = (24, 8, 24)  # of the columns between the place in the stream and the classes
+COUNTED, TIMED = 12, 19  # the width of a number of examples, and of a time
 
 
 def beginning(header: dict[str, Any]) -> str:
@@ -24,25 +25,31 @@ def beginning(header: dict[str, Any]) -> str:
 
 def columns(header: dict[str, Any]) -> str:
     """Name the columns of the lines."""
-    distance = header["settings"]["set_name"]
-    names = ("examples", f"{distance} from training", "radius", "error to expect", "most moved classes")
-    return "  ".join([*(f"{name:<{width}}" for name, width in zip(names, WIDTHS, strict=False)), names[-1]])
+    place = _place(header, "until" if header["time"] else "examples")
+    names = (f"{header['settings']['set_name']} from training", "radius", "error to expect")
+    return "  ".join([place, *_padded(names), "most moved classes"])
 
 
 def sentence(header: dict[str, Any], report: dict[str, Any]) -> str:
     """Write a report in a line."""
-    place = report["time"] or f"{report['examples']:,}"
+    place = _place(header, report["time"] or f"{report['examples']:,}")
     if report.get("shares") is None:
-        return f"{place:<{WIDTHS[0]}}  too few examples for an estimate{_alarms(report)}"
+        return f"{place}  too few examples for an estimate{_alarms(report)}"
     distance, error = report["divergence"], report["error"]
     fields = (
-        place,
         f"{_number(distance['value'])} ({_number(distance['lower'])} to {_number(distance['upper'])})",
         _inside(report),
         f"{_percent(error['value'])} ({_percent(error['lower'])} to {_percent(error['upper'])})",
     )
-    padded = [f"{field:<{width}}" for field, width in zip(fields, WIDTHS, strict=True)]
-    return "  ".join([*padded, _moved(header, report)]).rstrip() + _alarms(report)
+    return "  ".join([place, *_padded(fields), _moved(header, report)]).rstrip() + _alarms(report)
+
+
+def _place(header: dict[str, Any], text: str) -> str:
+    return f"{text:<{TIMED if header['time'] else COUNTED}}"
+
+
+def _padded(fields: tuple[str, ...]) -> list[str]:
+    return [f"{field:<{width}}" for field, width in zip(fields, WIDTHS, strict=True)]
 
 
 def _moved(header: dict[str, Any], report: dict[str, Any]) -> str:

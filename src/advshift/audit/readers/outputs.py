@@ -20,7 +20,7 @@ from advshift.audit.readers.tables import MEMORY, Database, NotANumberError, Tab
 from advshift.errors import InputError
 from advshift.types import Array
 
-__all__ = ["Outputs", "has_labels", "read_outputs", "some"]
+__all__ = ["Outputs", "has_labels", "named_classes", "read_outputs"]
 
 SHOWN = 5  # names that a message lists
 
@@ -250,7 +250,8 @@ def _of_lists(column: Any, raw: _Raw) -> Any:
 
 def _outputs(name: str, raw: _Raw, wanted: Sequence[Label] | None, *, renormalise: bool, labelled: bool) -> Outputs:
     if not len(raw.probabilities if raw.probabilities is not None else raw.predictions):
-        raise InputError(f"{name} has a header but no rows; expected one row per example")
+        what = "a header but no rows" if raw.unit == "row" else "arrays but no examples in them"
+        raise InputError(f"{name} has {what}; expected one row per example")
     hard = raw.probabilities is None
     labels = _classes_of(raw.labels, raw, "label") if labelled else None
     guesses = _classes_of(raw.predictions, raw, "prediction") if hard else None
@@ -308,8 +309,8 @@ def _order(name: str, raw: _Raw, classes: tuple[Label, ...], wanted: tuple[Label
     lacking = [label for label in want if label not in set(have)]
     more = [label for label in have if label not in set(want)]
     if lacking or more:
-        parts = [f"lacks {some(lacking)}"] if lacking else []
-        parts += [f"has {some(more)} besides"] if more else []
+        parts = [f"lacks {_some(lacking)}"] if lacking else []
+        parts += [f"has {_some(more)} besides"] if more else []
         raise InputError(
             f"{name} must have a probability for each of the source's {len(want)} classes and no other; "
             f"it {' and '.join(parts)}"
@@ -318,12 +319,16 @@ def _order(name: str, raw: _Raw, classes: tuple[Label, ...], wanted: tuple[Label
     return np.array([place[label] for label in want])
 
 
-def some(names: Sequence[Label]) -> str:
-    """List names in a message, the first few of them.
+def named_classes(names: Sequence[Label]) -> str:
+    """Name classes in a message, the first few of them.
 
-    >>> some(["a", "b", "c", "d", "e", "f"])
-    "'a', 'b', 'c', 'd', 'e' and 1 more"
+    >>> named_classes(["a"]), named_classes(["a", "b", "c", "d", "e", "f"])
+    ("class 'a'", "classes 'a', 'b', 'c', 'd', 'e' and 1 more")
     """
+    return f"{'class' if len(names) == 1 else 'classes'} {_some(names)}"
+
+
+def _some(names: Sequence[Label]) -> str:
     shown = ", ".join(repr(name) for name in names[:SHOWN])
     return shown + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
