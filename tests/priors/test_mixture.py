@@ -89,3 +89,12 @@ def test_single_precision_rows_are_not_copied():
     assert np.shares_memory(mixture.rows, narrow)
     wide = maximise_mixture(Mixture(rows, reference), reference).prior
     assert maximise_mixture(mixture, reference).prior == pytest.approx(wide, abs=1e-4)
+
+
+def test_fewer_rows_than_classes_take_no_longer():
+    """The curvature is singular: many distributions are as likely, and the quadratic model alone leads nowhere."""
+    odds = np.exp(3.0 * (np.random.default_rng(0).standard_normal((75, 150)) + 3.0 * np.eye(75, 150)))
+    rows, uniform = odds / odds.sum(axis=1, keepdims=True), np.full(150, 1.0 / 150)
+    fit = maximise_mixture(Mixture(rows, uniform), uniform)
+    assert fit.converged
+    assert fit.iterations < 100

@@ -24,6 +24,7 @@ _BLOCK = 1 << 21  # numbers of a block of rows of the curvature, a matrix produc
 _WARM_UP = 4  # EM steps before the first curvature
 SMALL = 128  # up to this many classes the curvature is renewed at every step, and kept in float64
 _ROUNDING = 1e-14  # relative: what the sum over the rows may lose
+_EXCHANGES = 50  # in the minimisation of one quadratic model; a good one takes about 10
 _MEMORY = 10  # differences that the extrapolation of EM remembers
 
 
@@ -186,6 +187,7 @@ class _Search:
         self.passes, self.values = 1, [point.value]
         self.curvature: Array | None = None
         self.stale = True
+        self.strength = 0.0  # of the pull towards the present point, relative to the mean of the diagonal
 
     def accept(self, point: _Point) -> bool:
         """Take the point unless it is worse, or as good to the last digits with a larger gap."""
@@ -209,13 +211,22 @@ class _Search:
         if self.curvature is None or self.stale:
             self.curvature = self.mixture.curvature(self.point.prior)
             self.passes += 1
-        fresh, gap = self.stale, self.point.gap
-        prior, gradient = self.point.prior, self.point.gradient
-        fit = minimise_quadratic(self.curvature, gradient + self.curvature @ prior, start=prior > 0)
-        goal = self._inside(fit.point)
+        fresh, gap, prior = self.stale, self.point.gap, self.point.prior
+        goal = self._inside(self._lowest(self.curvature))
         moved = self._line_search(goal - prior)
         self.stale = len(prior) <= SMALL or not moved or self.point.gap > 0.1 * gap
         return moved or not fresh
+
+    def _lowest(self, curvature: Array) -> Array:
+        """Minimise the quadratic model, pulled to this point where it is too flat, as with fewer rows than classes."""
+        prior = self.point.prior
+        while True:
+            raised = curvature + self.strength * np.trace(curvature) / len(prior) * np.eye(len(prior))
+            vector = self.point.gradient + raised @ prior
+            fit = minimise_quadratic(raised, vector, start=prior > 0, limit=_EXCHANGES)
+            if fit.converged or self.strength >= 1.0:
+                return fit.point
+            self.strength = max(100.0 * self.strength, 1e-6)
 
     def _inside(self, goal: Array) -> Array:
         """Keep a class with a Dirichlet prior away from zero, where its logarithm ends."""

@@ -31,6 +31,7 @@ def minimise_quadratic(
     *,
     simplex: bool = True,
     start: Bool[Array, " classes"] | None = None,
+    limit: int = _LIMIT,
 ) -> QuadraticFit:
     """Minimise `½ x'Gx - h'x` over `x ≥ 0`, and `Σx = 1` when `simplex` is set.
 
@@ -46,6 +47,8 @@ def minimise_quadratic(
         Whether the entries sum to one.
     start
         The variables that are free in the first guess; all of them by default.
+    limit
+        The most exchanges.
 
     >>> fit = minimise_quadratic(np.eye(3), np.array([0.9, 0.5, -0.4]))
     >>> fit.point.round(6).tolist()
@@ -54,7 +57,7 @@ def minimise_quadratic(
     free = np.ones(len(vector), dtype=bool) if start is None or not start.any() else start.copy()
     fewest, patience = len(vector) + 1, _PATIENCE
     scale = _RIDGE * max(float(np.trace(matrix)) / len(vector), 1e-300)
-    for iteration in range(1, _LIMIT + 1):
+    for iteration in range(1, limit + 1):
         point, slack = _solve_free(matrix, vector, free, simplex=simplex, ridge=scale)
         wrong = _violations(point, slack, free)
         count = int(wrong.sum())
@@ -69,7 +72,7 @@ def minimise_quadratic(
         free = free ^ wrong
         if simplex and not free.any():
             free[int(np.argmax(vector))] = True
-    return _finish(point, free, _LIMIT, simplex=simplex)._replace(converged=False)
+    return _finish(point, free, limit, simplex=simplex)._replace(converged=False)
 
 
 def _finish(point: Array, free: Array, iterations: int, *, simplex: bool) -> QuadraticFit:
