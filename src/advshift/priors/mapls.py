@@ -80,7 +80,7 @@ def adaptive_share(plain: Array, source: Array, towards: Array) -> float:
     """How much the data counts: more the farther the plain estimate is from `towards`, and the nearer to the source.
 
     `λ = 0.9·c(T,U) + 0.1·(1 - c(T,S))` with `c(D) = γD/(1 + γD)` on KL divergences, `γ` set by `KL(S‖U)`: the rule
-    and its constants are those of the method's published code.
+    and its constants are those of the method's published code (ChangkunYe/MAPLS, `label_shift/mapls.py`).
 
     >>> uniform = np.array([0.5, 0.5])
     >>> round(adaptive_share(np.array([0.9, 0.1]), uniform, uniform), 3)

@@ -49,8 +49,9 @@ class RLLS(PredictionMoments):
     predictions
         `"hard"` or `"soft"`.
     scale
-        What to multiply the width with; the width itself is far too careful, and its authors' code takes 0.01. With
-        many classes and few examples of each that is still too much: on news topics 0.001 halved the error.
+        What to multiply the width with; the width itself is far too careful, and its authors' code
+        (Angela0428/labelshift) takes 0.01. With many classes and few examples of each that is still too much: on news
+        topics 0.001 halved the error.
     trust
         `γ`, from 0 (no correction) to 1: how far to follow the estimate. `"sample"` is `1 - 1/√n` with `n` target rows,
         as in its authors' code for small target samples; elsewhere they take 1.
