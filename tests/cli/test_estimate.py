@@ -524,3 +524,16 @@ def test_doubts_go_on_to_the_audit(
     assert "fit no mix of the source's classes" in " ".join(capsys.readouterr().out.split())
     assert run(monkeypatch, "correct", "e.json", "target.csv", "-o", "c.csv") == 0
     assert "Label shift does not hold" in capsys.readouterr().out
+
+
+def test_too_few_rows(monkeypatch: pytest.MonkeyPatch, files: tuple, capsys: pytest.CaptureFixture[str]) -> None:
+    """With fewer than five rows a class nothing is promised, neither here nor in the audit around the estimate."""
+    table("target.csv", np.array([[0.02, 0.01, 0.97], [0.01, 0.01, 0.98], [0.03, 0.01, 0.96]]))
+    assert run(monkeypatch, "estimate", "source.csv", "target.csv", "--json", "e.json") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "confidence the true mix" not in said
+    assert "The mix has moved" not in said
+    assert "too small to be relied on with so few rows" in said
+    assert "3 rows for 3 classes, fewer than 5 a class" in said
+    assert run(monkeypatch, "audit", "source.csv", "--around", "e.json", "--json", "a.json") == 0
+    assert "few-rows" in [warning.code for warning in AuditRecord.read("a.json").warnings]

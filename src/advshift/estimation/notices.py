@@ -13,7 +13,7 @@ __all__ = ["FAILS", "warnings_of"]
 
 FAILS = 0.01  # p-values up to here say that label shift does not hold, up to the level that it is doubtful
 ILL_CONDITIONED = 100.0
-FEW_ROWS = 5  # target rows per class below which an estimate is mostly noise
+FEW_ROWS = 5  # target rows per class below which an estimate is mostly noise, and its intervals do not say so
 FEW_LEFT = 30.0  # source examples that the weights should leave
 
 
@@ -81,8 +81,9 @@ def _of_the_samples(source: Outputs, target: Outputs, estimate: PriorEstimate) -
     if target.rows < FEW_ROWS * len(source.classes):
         yield (
             "few-rows",
-            f"The target has {target.rows:,} rows for {len(source.classes):,} classes: look at the intervals, and fear "
-            "the whole ball around the estimate (advshift audit --around).",
+            f"The target has {target.rows:,} rows for {len(source.classes):,} classes, fewer than {FEW_ROWS} a class: "
+            "intervals and the ball around the estimate are then often too small to hold the truth. Rely on neither; "
+            "gather more rows, or fear a radius of your own around the source's mix (advshift audit --radii).",
         )
     left = estimate.diagnostics["effective_sample_size"]
     if left < FEW_LEFT:

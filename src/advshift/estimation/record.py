@@ -27,7 +27,8 @@ __all__ = ["SCHEMA", "EstimateRecord", "holds_estimate"]
 
 SCHEMA = "advshift.estimate/1"
 KIND = Kind("estimate", SCHEMA, "advshift estimate --json")
-DOUBTS = ("not-label-shift", "doubtful-label-shift", "untested", "singular", "not-converged")  # these go on to an audit
+# What goes on to an audit:
+DOUBTS = ("not-label-shift", "doubtful-label-shift", "untested", "singular", "not-converged", "few-rows")
 LARGEST_SAVED = 300  # classes up to which the covariance is saved without being asked for
 
 Shares = list[Fraction]

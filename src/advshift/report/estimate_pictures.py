@@ -63,8 +63,8 @@ def draw_fit(axes: Axes, record: EstimateRecord, theme: Theme) -> None:
     places = _rows(axes, entries)
     predicted = np.array([entry.predicted for entry in entries])
     expected = np.array([entry.expected or 0.0 for entry in entries])
-    level = 0.0 if record.shift_test is None else record.shift_test.level
-    deviates = np.array([entry.p_value is not None and entry.p_value <= level for entry in entries])
+    named = [] if record.shift_test is None else record.shift_test.deviating
+    deviates = np.array([entry.label in named for entry in entries])
     axes.hlines(places, np.minimum(predicted, expected), np.maximum(predicted, expected), color=theme.grid, linewidth=4)
     _hollow(axes, expected, places, theme, "explained by label shift")
     fits, not_fits = series(theme, 0), series(theme, 1)

@@ -79,6 +79,11 @@ class EstimateWords:
                 f"The mix may not have moved: the source’s own mix is among those that the {self.record.target.rows:,} "
                 f"target rows leave possible with {self.confidence} confidence."
             )
+        if self.few:
+            return (
+                f"The target has too few rows to say whether the mix has moved: the estimate has class "
+                f"“{brief(readable(found.favoured))}” {times(found.max_ratio)} as frequent as in the source."
+            )
         return (
             f"The mix has moved: class “{brief(readable(found.favoured))}” is {times(found.max_ratio)} as frequent in "
             "the target as in the source."
@@ -170,10 +175,15 @@ class EstimateWords:
     @property
     def ball(self) -> str:
         """How uncertain the estimate is, as a radius."""
-        return (
-            f"With {self.confidence} confidence the true mix is within radius {plain(self.record.ball.radii['kl'])} "
-            "of the estimate."
-        )
+        radius = plain(self.record.ball.radii["kl"])
+        if self.few:
+            return f"The ball around the estimate has the radius {radius}, too small to be relied on with so few rows."
+        return f"With {self.confidence} confidence the true mix is within radius {radius} of the estimate."
+
+    @property
+    def few(self) -> bool:
+        """Whether the target has too few rows for intervals and ball."""
+        return any(warning.code == "few-rows" for warning in self.record.warnings)
 
     @property
     def fails(self) -> bool:
