@@ -4,6 +4,7 @@
     python benchmarks/priors.py accuracy --task reuters --data DIR --output docs/results/benchmark-priors-reuters.json
     python benchmarks/priors.py accuracy --task logits --data DIR --output docs/results/benchmark-priors-cifar100.json
     python benchmarks/priors.py accuracy --task simulated --output docs/results/benchmark-priors-simulated.json
+    python benchmarks/priors.py accuracy --task simulated --sizes 500 --output docs/results/...-simulated-few.json
     python benchmarks/priors.py speed --output docs/results/benchmark-priors-speed.json
     python benchmarks/priors.py moments --output docs/results/benchmark-priors-moments.json
     python benchmarks/priors.py figure
@@ -123,9 +124,10 @@ def summary(runs: list[Run], size: int) -> dict[str, object]:
     return {"target": size, "best_peer": best, "methods": methods}
 
 
-def accuracy(name: str, data: Path | None, draws: int, jobs: int) -> dict[str, object]:
+def accuracy(name: str, data: Path | None, draws: int, jobs: int, sizes: list[int] | None) -> dict[str, object]:
     """L1 errors of every method on the same draws."""
     task = TASKS[name](data)
+    task = task._replace(sizes=tuple(sizes or task.sizes))
     with ProcessPoolExecutor(jobs) as pool:
         runs = list(pool.map(partial(run_draw, task), range(draws)))
     return {
@@ -157,6 +159,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--draws", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--sizes", type=int, nargs="+", help="rows of the targets, instead of the task's own")
     parser.add_argument("--size", type=int, default=50000)
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--distances", type=float, nargs="+", default=[3.0, 4.5], help="how far classes are apart")
@@ -174,7 +177,7 @@ def main() -> None:
         return
     record: dict = {}
     if arguments.part == "accuracy":
-        record = accuracy(arguments.task, arguments.data, arguments.draws, arguments.jobs)
+        record = accuracy(arguments.task, arguments.data, arguments.draws, arguments.jobs, arguments.sizes)
         _show_accuracy(record, console)
     elif arguments.part == "moments":
         record = {"size": arguments.size, "classes": arguments.classes}
