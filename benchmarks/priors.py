@@ -1,10 +1,11 @@
-"""Estimators of the label distribution beside QuaPy, abstention and mlquantify: accuracy on the same draws, and speed.
+r"""Estimators of the label distribution beside QuaPy, abstention and mlquantify: accuracy on the same draws, and speed.
 
     python benchmarks/priors.py accuracy --task digits --draws 150 --output docs/results/benchmark-priors-digits.json
     python benchmarks/priors.py accuracy --task reuters --data DIR --output docs/results/benchmark-priors-reuters.json
     python benchmarks/priors.py accuracy --task logits --data DIR --output docs/results/benchmark-priors-cifar100.json
     python benchmarks/priors.py accuracy --task simulated --output docs/results/benchmark-priors-simulated.json
-    python benchmarks/priors.py accuracy --task simulated --sizes 500 --output docs/results/...-simulated-few.json
+    python benchmarks/priors.py accuracy --task simulated --draws 51 --sizes 500 \
+        --only auto "quapy EMQ" "mlquantify EMQ" --output docs/results/benchmark-priors-simulated-few.json
     python benchmarks/priors.py speed --output docs/results/benchmark-priors-speed.json
     python benchmarks/priors.py moments --output docs/results/benchmark-priors-moments.json
     python benchmarks/priors.py figure
@@ -78,13 +79,15 @@ class Run(NamedTuple):
     failed: set[str]
 
 
-def run_draw(task: Task, number: int) -> Run:
-    """Run every method on one draw; a peer that raises is named."""
+def run_draw(task: Task, only: list[str] | None, number: int) -> Run:
+    """Run every method on one draw, or only those named; a peer that raises is named."""
     drawn = draws_of(task, number)
     found = Run({}, {size: {} for size in task.sizes}, {size: {} for size in task.sizes}, set())
     warnings.simplefilter("ignore")
     with np.errstate(all="ignore"):
         for name, fit in (ours(drawn.source, drawn.labels) | peers(drawn.source, drawn.labels)).items():
+            if only and name not in only:
+                continue
             try:
                 _run_method(found, drawn, name, fit)
             except Exception:
@@ -124,12 +127,13 @@ def summary(runs: list[Run], size: int) -> dict[str, object]:
     return {"target": size, "best_peer": best, "methods": methods}
 
 
-def accuracy(name: str, data: Path | None, draws: int, jobs: int, sizes: list[int] | None) -> dict[str, object]:
+def accuracy(asked: argparse.Namespace) -> dict[str, object]:
     """L1 errors of every method on the same draws."""
-    task = TASKS[name](data)
-    task = task._replace(sizes=tuple(sizes or task.sizes))
-    with ProcessPoolExecutor(jobs) as pool:
-        runs = list(pool.map(partial(run_draw, task), range(draws)))
+    name, draws = asked.task, asked.draws
+    task = TASKS[name](asked.data)
+    task = task._replace(sizes=tuple(asked.sizes or task.sizes))
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        runs = list(pool.map(partial(run_draw, task, asked.only), range(draws)))
     return {
         "task": name,
         "draws": draws,
@@ -159,6 +163,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--draws", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", nargs="+", help="the methods to run, by their names")
     parser.add_argument("--sizes", type=int, nargs="+", help="rows of the targets, instead of the task's own")
     parser.add_argument("--size", type=int, default=50000)
     parser.add_argument("--classes", type=int, default=1000)
@@ -177,7 +182,7 @@ def main() -> None:
         return
     record: dict = {}
     if arguments.part == "accuracy":
-        record = accuracy(arguments.task, arguments.data, arguments.draws, arguments.jobs, arguments.sizes)
+        record = accuracy(arguments)
         _show_accuracy(record, console)
     elif arguments.part == "moments":
         record = {"size": arguments.size, "classes": arguments.classes}
