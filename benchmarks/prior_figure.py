@@ -19,6 +19,7 @@ TITLES = {
     "digits": "digits",
     "reuters": "Reuters-52",
     "cifar100": "CIFAR-100",
+    "simulated-few": "simulated",
     "simulated": "simulated",
 }
 SHOWN = {  # a label, and the methods of a record that it stands for
