@@ -92,6 +92,17 @@ def test_outputs_are_whole_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv", "o.csv", "o.html", "o.json"]
 
 
+@pytest.mark.parametrize(("rate", "target"), [(0.2, 0.4), (0.8, 0.9)])
+def test_the_target_that_nobody_named_can_be_reached(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rate: float, target: float
+) -> None:
+    wrong = round(100 * rate)
+    rows = ["a,b"] * wrong + ["a,a"] * (100 - wrong) + ["b,a"] * wrong + ["b,b"] * (100 - wrong)
+    (tmp_path / "a.csv").write_text("\n".join(["label,prediction", *rows]) + "\n")
+    assert run(monkeypatch, "audit", "a.csv", "--json", "o.json") == 0
+    assert AuditRecord.read("o.json").models[0].breaking_points[0].target == pytest.approx(target)
+
+
 def test_one_file_is_not_written_twice(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

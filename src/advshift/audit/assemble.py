@@ -152,7 +152,11 @@ def _empty_classes(models: Sequence[Model], shares: Any, question: Question) -> 
 
 
 def _default_targets(model: Model) -> tuple[float, ...]:
-    return (2.0 * model.average,) if model.average > 0 else ()
+    """Twice the average, or half the way up to the highest that the metric can be, where that is nearer."""
+    if model.average <= 0:
+        return ()
+    highest = math.inf if model.sample.bounds is None else model.sample.bounds[1]
+    return (min(2.0 * model.average, (model.average + highest) / 2.0),)
 
 
 def _unique(found: Sequence[Estimates]) -> list[Warned]:
