@@ -6,13 +6,14 @@ less that of their plain mean, which cross-entropy has too. The contenders take 
 of them; medians and the middle half of the turns are printed. The batches change from step to step, so that the
 adversary has something to follow.
 
-    python benchmarks/objective_overhead.py [--turns 50] [--repeats 3] [--compiled | --step] [--keep-memory]
+    python benchmarks/objective_overhead.py [--turns 50] [--repeats 3] [--compiled] [--step] [--keep-memory]
         [--cpu-time] [--record FILE]
 
-With `--compiled` the objective is compiled, with `--step` it is timed beside a whole step of a ResNet-20. With
-`--keep-memory` the C library keeps what is freed, as the training engine tells it to: cross-entropy then pays for no
-fresh pages. With `--cpu-time` the clock is the process's own, which stands still while another process has the core:
-for a machine that is busy, together with OMP_NUM_THREADS=1. A record is a line of JSON; `--show FILE` prints records.
+With `--compiled` the objective is compiled, with `--step` it is timed beside a whole step of a ResNet-20, with both
+beside a compiled one. With `--keep-memory` the C library keeps what is freed, as the training engine tells it to:
+cross-entropy then pays for no fresh pages. With `--cpu-time` the clock is the process's own, which stands still while
+another process has the core: for a machine that is busy, together with OMP_NUM_THREADS=1. A record is a line of JSON;
+`--show FILE` prints records.
 """
 
 from __future__ import annotations
@@ -161,10 +162,12 @@ def resnet20(classes: int) -> nn.Module:
     return nn.Sequential(*stem, *[Block(*width) for width in widths], *head)
 
 
-def whole_steps(turns: int, clock: Clock, batch: int = 128, classes: int = 100) -> Rows:
+def whole_steps(turns: int, clock: Clock, *, compiled: bool, batch: int = 128, classes: int = 100) -> Rows:
     """A step of a CIFAR ResNet-20: the loss's added time over everything else."""
     torch.manual_seed(0)
     model = resnet20(classes)
+    if compiled:
+        model.compile()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     images, labels = torch.randn(batch, 3, 32, 32), torch.randint(0, classes, (batch,))
     batches = Batches(batch, classes)
@@ -176,10 +179,13 @@ def whole_steps(turns: int, clock: Clock, batch: int = 128, classes: int = 100) 
 
     contenders: dict[str, Callable[[], object]] = {"step": step, PLAIN: lambda: batches.step(batches.mean)}
     for name in ADVERSARIES:
-        objective = build(name, classes, batches.given)
+        objective: Loss = build(name, classes, batches.given)
+        if compiled:
+            objective = torch.compile(objective, fullgraph=True)
         contenders[f"{name}: added"] = lambda objective=objective: batches.step(objective)  # type: ignore[misc]
     times = interleaved(contenders, turns, clock)
-    return compared(f"ResNet-20, batch {batch}, {classes} classes, eager", times, STEP_LIMITS)
+    case = f"ResNet-20, batch {batch}, {classes} classes, {'compiled' if compiled else 'eager'}"
+    return compared(case, times, STEP_LIMITS)
 
 
 def table(records: list[dict[str, Any]]) -> str:
@@ -244,7 +250,7 @@ def measured(arguments: argparse.Namespace, clock: Clock) -> Rows:
     """The rows of one repeat."""
     few = max(10, arguments.turns // 3)
     if arguments.step:
-        return whole_steps(few, clock)
+        return whole_steps(few, clock, compiled=arguments.compiled)
     cases = ((1000, arguments.turns), (21000, few))
     return [row for classes, turns in cases for row in losses_only(classes, turns, clock, compiled=arguments.compiled)]
 
