@@ -15,13 +15,12 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
 from advshift.numerics import mirror_step
-from advshift.report.style import THEMES, Theme, figure, finish, series
+from advshift.report.style import THEMES, Theme, figure, finish, series, write_svg
 from advshift.sets import KLBall
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -252,8 +251,7 @@ def main() -> None:
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
     record = json.loads(RECORD.read_text())
     for name, theme in THEMES.items():
-        with mpl.rc_context({"svg.hashsalt": "advshift"}):
-            picture(record, theme).savefig(DOCS / "images" / f"convergence-{name}.svg", metadata={"Date": None})
+        write_svg(picture(record, theme), DOCS / "images" / f"convergence-{name}.svg")
     for name, result in record["toys"].items():
         print(name, result["stationary"], result["fits"], *result["rows"], *result["factors"], sep="\n  ")
 

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from advshift.report.style import THEMES, Theme, figure, finish, percent_axis, series
+from advshift.report.style import THEMES, Theme, figure, finish, percent_axis, series, write_svg
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOMINAL = 0.95
@@ -281,9 +280,7 @@ def main() -> None:
     rows = load("coverage.jsonl")
     (DOCS / "coverage.md").write_text(page(rows, load("coverage-fresh.jsonl")))
     for name, theme in THEMES.items():
-        made = picture(rows, theme)
-        with mpl.rc_context({"svg.hashsalt": "advshift"}):
-            made.savefig(DOCS / "images" / f"coverage-{name}.svg", metadata={"Date": None})
+        write_svg(picture(rows, theme), DOCS / "images" / f"coverage-{name}.svg")
     print(f"wrote {DOCS / 'coverage.md'} from {len(rows)} rows")
 
 

@@ -18,6 +18,7 @@ from advshift.monitor.request import Request
 from advshift.monitor.running import watch
 from advshift.monitor.settings import Settings
 from advshift.report.stream_picture import plot_stream, read_log
+from advshift.report.style import write_svg
 
 EXAMPLES, CHANGE, TAKES = 8000, 4000, 1500
 
@@ -61,7 +62,7 @@ def main() -> None:
         header, reports = read_log(log)
     images = Path(__file__).parents[1] / "docs" / "images"
     for theme in ("light", "dark"):
-        plot_stream(header, reports, theme).savefig(images / f"monitor-{theme}.svg", metadata={"Date": None})
+        write_svg(plot_stream(header, reports, theme), images / f"monitor-{theme}.svg")
     print(f"{len(reports)} reports drawn")
 
 

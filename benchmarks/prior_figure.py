@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from advshift.report.style import THEMES, Theme, figure, finish, series
+from advshift.report.style import THEMES, Theme, figure, finish, series, write_svg
 
 __all__ = ["draw_records", "table"]
 
@@ -56,8 +55,7 @@ def draw_records(folder: Path) -> None:
     """Draw the records with targets of several sizes, in both themes."""
     records = {name: record for name, record in _records(folder).items() if len(record["cells"]) > 1}
     for name, theme in THEMES.items():
-        with mpl.rc_context({"svg.hashsalt": "advshift"}):
-            _picture(records, theme).savefig(folder / "images" / f"estimators-{name}.svg", metadata={"Date": None})
+        write_svg(_picture(records, theme), folder / "images" / f"estimators-{name}.svg")
 
 
 def _picture(records: dict[str, dict], theme: Theme) -> Figure:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
@@ -22,7 +23,7 @@ from advshift.estimation import EstimateRecord, Question, assemble, corrected_pr
 from advshift.posthoc import confidence_ball
 from advshift.priors import Auto
 from advshift.report.estimate_pictures import draw_accuracy, draw_fit, draw_mix
-from advshift.report.style import THEMES, Theme, figure, finish, log_axis, percent_axis, series
+from advshift.report.style import THEMES, Theme, figure, finish, log_axis, percent_axis, series, write_svg
 
 SIZES = (30, 60, 120, 290)
 DRAWS = 20
@@ -122,14 +123,14 @@ def main() -> None:
     """Write every picture in both themes."""
     folder = Path(__file__).parent / "images"
     found = sizes()
-    pictures: dict[str, Callable[[Theme], object]] = {
+    pictures: dict[str, Callable[[Theme], Figure]] = {
         "answer": answer,
         "alarm": alarm,
         "ball": lambda theme: ball(theme, found),
     }
     for name, draw in pictures.items():
         for theme_name, theme in THEMES.items():
-            draw(theme).savefig(folder / f"estimating-{name}-{theme_name}.svg", metadata={"Date": None})
+            write_svg(draw(theme), folder / f"estimating-{name}-{theme_name}.svg")
     print(f"{2 * len(pictures)} pictures in {folder}")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from advshift.report.style import THEMES, Theme, figure, series
+from advshift.report.style import THEMES, Theme, figure, series, write_svg
 from advshift.sets import (
     Box,
     ChiSquareBall,
@@ -97,8 +97,7 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     for name, uncertainty_set in PICTURES.items():
         for theme_name, theme in THEMES.items():
-            path = folder / f"set-{name}-{theme_name}.svg"
-            picture(uncertainty_set, theme).savefig(path, metadata={"Date": None})
+            write_svg(picture(uncertainty_set, theme), folder / f"set-{name}-{theme_name}.svg")
     print(f"{2 * len(PICTURES)} pictures in {folder}")
 
 

@@ -19,6 +19,8 @@ import numpy as np
 from advshift.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -36,6 +38,7 @@ __all__ = [
     "series",
     "theme_named",
     "to_svg",
+    "write_svg",
 ]
 
 ThemeName = Literal["light", "dark"]
@@ -206,6 +209,12 @@ def percent_axis(axis: Any, *, signed: bool = False) -> None:
         return f"{sign}{number:g}".replace("-", "−") + ("" if signed else " %")
 
     axis.set_major_formatter(FuncFormatter(written))
+
+
+def write_svg(made: Figure, path: Path) -> None:
+    """Save a figure as SVG whose bytes depend on what it shows alone."""
+    with _settings({"svg.hashsalt": path.stem}):
+        made.savefig(path, metadata={"Date": None})
 
 
 def to_svg(draw: Callable[[Theme], Figure], *, name: str, title: str, description: str) -> str:

@@ -22,7 +22,7 @@ from advshift.experiments.figures.factors import draw_clipping, draw_factors
 from advshift.experiments.figures.linear import draw_linear
 from advshift.experiments.records import Record
 from advshift.registry import nearest
-from advshift.report.style import THEMES, Theme
+from advshift.report.style import THEMES, Theme, write_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +76,7 @@ def draw_figures(
         try:
             for theme_name, theme in THEMES.items():
                 made = FIGURES[name](records, theme)
-                made.savefig(folder / f"reproduce-{name}-{theme_name}.svg", metadata={"Date": None})
+                write_svg(made, folder / f"reproduce-{name}-{theme_name}.svg")
         except InputError as error:
             tell(f"{name}: left out, {error}")
             continue

@@ -37,6 +37,12 @@ MAIN = ("erm", "advshift", "exact", "exact-late", "agnostic")
 OTHERS = ("tilted", "group-dro", "class-cvar")
 FOLDS, REPETITIONS = 10, 10
 FARTHEST = 0.1  # of error without shift that a candidate may cost to be drawn
+PLACES = {  # of names that do not stand to the right of their points: offsets, and the side that is next to the point
+    **dict.fromkeys(("averaged", "late 0.1", "slow 0.3", "gently, 0.1"), (-6, -3, "right")),
+    "late 0.3": (-6, -9, "right"),
+    "later 0.1": (0, 6, "left"),
+    "gently, 0.2": (-4, -12, "center"),
+}
 
 
 def draw_headline(records: Mapping[str, Record], theme: Theme) -> Figure:
@@ -183,6 +189,7 @@ def draw_trade_off(records: Mapping[str, Record], theme: Theme) -> Figure:
     percent_axis(axes.xaxis, signed=True)
     percent_axis(axes.yaxis, signed=True)
     axes.axvline(0.01, color=theme.faint, linewidth=1.0, linestyle="--")
+    axes.margins(x=0.15, y=0.1)
     finish(axes, theme, x="error without shift less ERM's (points)", y="worst case at τ = 1\nless ERM's (points)")
     legend(axes, theme, loc="upper right")
     return made
@@ -207,15 +214,14 @@ def _tuned(run: Record) -> np.ndarray:
 
 
 def _name(axes: Axes, theme: Theme, name: str, point: np.ndarray) -> None:
-    """Write a name beside a point; to its left where names would meet."""
-    left = name in ("averaged", "late 0.1", "slow 0.3", "late 0.3") or name.startswith("gently, 0")
-    place = (-6, -9 if name == "late 0.3" else -3) if left else (6, -3)
+    """Write a name beside a point; elsewhere where names would meet."""
+    x, y, side = PLACES.get(name, (6, -3, "left"))
     axes.annotate(
         name,
         (float(point[0]), float(point[1])),
-        xytext=place,
+        xytext=(x, y),
         textcoords="offset points",
         fontsize=8,
         color=theme.ink,
-        ha="right" if left else "left",
+        ha=side,
     )
