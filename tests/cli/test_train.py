@@ -28,7 +28,7 @@ def test_a_run_from_the_first_command_to_the_audit(tmp_path: Path) -> None:
     first = run("train", "digits-advshift", *SHORT, folder=tmp_path)
     assert first.returncode == 0, first.stderr
     assert first.stdout.splitlines() == [
-        "Run    runs/digits-advshift (finished, best epoch 1)",
+        "Run    runs/digits-advshift (finished, best epoch 2)",
         "Audit  advshift audit runs/digits-advshift/predictions/test.npz --reference "
         "runs/digits-advshift/training-mix.csv",
     ]
