@@ -38,10 +38,12 @@ OTHERS = ("tilted", "group-dro", "class-cvar")
 FOLDS, REPETITIONS = 10, 10
 FARTHEST = 0.1  # of error without shift that a candidate may cost to be drawn
 PLACES = {  # of names that do not stand to the right of their points: offsets, and the side that is next to the point
-    **dict.fromkeys(("averaged", "late 0.1", "slow 0.3", "gently, 0.1"), (-6, -3, "right")),
-    "late 0.3": (-6, -9, "right"),
+    **dict.fromkeys(("averaged", "late 0.1", "gently, 0.1"), (-6, -3, "right")),
+    "late 0.3": (6, -9, "left"),
+    "slow 0.3": (0, -12, "center"),
     "later 0.1": (0, 6, "left"),
     "gently, 0.2": (-4, -12, "center"),
+    "gently, 0.2, after 15": (5, 1, "left"),
 }
 
 
@@ -204,7 +206,7 @@ def _fine_tuned(records: Mapping[str, Record]) -> dict[str, np.ndarray]:
     found = {}
     for method in sorted(methods):
         after = seeds_of(runs_of(records, "fine-tune", method), _tuned)
-        name = "gently, " + name_of(method).replace("exact adversary, r = ", "")
+        name = "gently, " + name_of(method).replace("exact adversary, r = ", "").replace(" epochs", "")
         found[name] = np.mean([after[seed] - before[seed] for seed in after], axis=0)
     return found
 
