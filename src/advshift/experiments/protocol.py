@@ -311,15 +311,16 @@ def _tier_d() -> Iterator[Planned]:
 
 def _fine_tuned() -> Iterator[Planned]:
     """Five epochs more after ERM's twenty, five paired seeds: as before, and against an adversary; or after fifteen."""
+    robust = {f"robust-{radius:g}": _gentle_adversary(radius) for radius in (0.1, 0.2, 0.3)}
     for seed in range(5):
-        yield from _tuned_after("post-hoc/erm", seed, {"continued": adversary("erm")} | _robust(0.1, 0.2, 0.3))
+        yield from _tuned_after("post-hoc/erm", seed, {"continued": adversary("erm")} | robust)
     for seed in range(3):
         yield Planned(f"post-hoc/short/seed-{seed}", "D", "post-hoc", "short", seed, 15, HELD_OUT, keep=True)
-        yield from _tuned_after("post-hoc/short", seed, {"short-0.2": _robust(0.2)["robust-0.2"]})
+        yield from _tuned_after("post-hoc/short", seed, {"short-0.2": _gentle_adversary(0.2)})
 
 
-def _robust(*radii: float) -> dict[str, Setting]:
-    return {f"robust-{radius:g}": adversary("exact", radius=radius, momentum=0.98) for radius in radii}
+def _gentle_adversary(radius: float) -> Setting:
+    return adversary("exact", radius=radius, momentum=0.98)
 
 
 def _tuned_after(source: str, seed: int, settings: Mapping[str, Setting]) -> Iterator[Planned]:
